@@ -1,0 +1,7 @@
+"""`python -m antiphon`."""
+
+import sys
+
+from antiphon.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""The words every tier speaks: errors, sampling parameters, outputs. Standard library only."""
