@@ -1,0 +1,1 @@
+"""What a checkpoint says about itself, and what an operator may set."""
