@@ -1,0 +1,1 @@
+"""PCM, decoding, resampling, mel spectra and reference-voice features, in numpy."""
