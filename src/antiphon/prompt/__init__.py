@@ -1,0 +1,1 @@
+"""From text and media to token ids and features."""
