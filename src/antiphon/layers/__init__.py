@@ -1,0 +1,1 @@
+"""Torch building blocks that know no model."""

@@ -1,0 +1,1 @@
+"""Code2Wav: conformer up-sampling encoder, flow-matching DiT, HiFT vocoder."""

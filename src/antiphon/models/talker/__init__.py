@@ -1,0 +1,1 @@
+"""The Talker: conditioning and the codec language model."""
