@@ -1,0 +1,1 @@
+"""What decides a stage's next step: sampling rules, windows, buffers."""
