@@ -1,0 +1,1 @@
+"""The three stages put together: building them, and driving one request or session through them."""

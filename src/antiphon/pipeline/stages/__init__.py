@@ -1,0 +1,1 @@
+"""The three stages: each an engine behind the contract of the device loop."""

@@ -1,0 +1,160 @@
+"""Code2Wav as a stage: opens a stream for each spoken request and brings its samples out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from antiphon.audio.voice import VoiceFeatures
+from antiphon.core.errors import EngineError
+from antiphon.engine.code2wav_streams import SpeechJob, SpeechOutput
+from antiphon.engine.code_buffer import LOOKAHEAD_IDS
+from antiphon.models.code2wav.flow import VoicePrompt
+from antiphon.pipeline.device_loop import CODE2WAV
+from antiphon.pipeline.eager.vocoder import voice_prompt
+from antiphon.pipeline.messages import (
+    CodecChunk,
+    RequestFailed,
+    SpeechSamples,
+    StageOutput,
+    StagePiece,
+    StageRequest,
+    VoiceRequest,
+)
+from antiphon.pipeline.speech import SAMPLES_PER_CODE
+from antiphon.pipeline.stage import FIRST_CHUNK, NEXT_CHUNK, Report, Urgency
+from antiphon.pipeline.voice_book import PreparedVoice
+
+
+class VocoderEngine(Protocol):
+    """What the stage drives; `Code2WavEngine` is one."""
+
+    def warm_up(self, report: Callable[[str], None]) -> None: ...
+    def add_voice(self, key: str, prompt: VoicePrompt) -> None: ...
+    def has_voice(self, key: str) -> bool: ...
+    def admit(self, job: SpeechJob) -> None: ...
+    def push(self, stream_id: str, codes: tuple[int, ...], *, is_last: bool) -> None: ...
+    def close_input(self, stream_id: str) -> None: ...
+    def abort(self, stream_id: str) -> None: ...
+    def launch(self) -> bool: ...
+    def collect(self) -> list[SpeechOutput]: ...
+    def snapshot(self) -> dict[str, float]: ...
+
+
+@dataclass
+class _Voicing:
+    """One request's speech on its way."""
+
+    request: VoiceRequest
+    num_to_skip: int = LOOKAHEAD_IDS * SAMPLES_PER_CODE  # the silence that primes the vocoder is no part of the answer
+    num_pushed: int = 0
+    num_voiced: int = 0  # chunks
+
+
+class Code2WavStage:
+    """A request's stream is opened when the request comes, and takes a slot when its first codes do.
+
+    Args:
+        engine: voices the chunks.
+        device: where voices are put.
+        default_voice: made ready in the warm-up; None: every voice is made ready by its first request.
+    """
+
+    name = CODE2WAV
+
+    def __init__(
+        self, engine: VocoderEngine, *, device: torch.device, default_voice: PreparedVoice | None = None
+    ) -> None:
+        self._engine = engine
+        self._device = device
+        self._default_voice = default_voice
+        self._voicings: dict[str, _Voicing] = {}
+        self._outputs: list[StageOutput] = []
+
+    @property
+    def is_busy(self) -> bool:
+        if self._outputs or any(voicing.num_pushed > voicing.num_voiced for voicing in self._voicings.values()):
+            return True
+        return self._engine.snapshot()["launches_under_way"] > 0
+
+    def warm_up(self, report: Report) -> None:
+        self._engine.warm_up(report)
+        if self._default_voice is not None:
+            self._add_voice(self._default_voice.key, self._default_voice.features)
+            report("voice: default")
+
+    def admit(self, request: StageRequest) -> None:
+        assert isinstance(request, VoiceRequest)
+        features = VoiceFeatures(request.voice_codes, request.voice_xvector, request.voice_mel)
+        self._add_voice(request.voice_key, features)
+        self._engine.admit(
+            SpeechJob(request.request_id, request.epoch, request.voice_key, request.seed, request.deadline_s)
+        )
+        self._voicings[request.request_id] = _Voicing(request)
+
+    def extend(self, piece: StagePiece) -> None:
+        assert isinstance(piece, CodecChunk)
+        voicing = self._voicings.get(piece.request_id)
+        if voicing is None or voicing.request.epoch != piece.epoch:
+            return
+        if piece.codes:
+            self._engine.push(piece.request_id, piece.codes, is_last=piece.is_last)
+            voicing.num_pushed += 1
+        if piece.is_last:
+            self._engine.close_input(piece.request_id)
+
+    def close_input(self, request_id: str) -> None:
+        """The last chunk says so itself."""
+
+    def abort(self, request_id: str) -> None:
+        if self._voicings.pop(request_id, None) is not None:
+            self._engine.abort(request_id)
+
+    def urgency(self) -> Urgency:
+        is_first = any(voicing.num_pushed and not voicing.num_voiced for voicing in self._voicings.values())
+        return (FIRST_CHUNK if is_first else NEXT_CHUNK, 0.0)
+
+    def launch(self) -> bool:
+        return self._engine.launch()
+
+    def collect(self) -> Sequence[StageOutput]:
+        for output in self._engine.collect():
+            voicing = self._voicings.get(output.stream_id)
+            if voicing is not None and voicing.request.epoch == output.epoch:
+                self._take(voicing, output)
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def snapshot(self) -> dict[str, float]:
+        return {**self._engine.snapshot(), "requests": len(self._voicings)}
+
+    def _add_voice(self, key: str, features: VoiceFeatures) -> None:
+        # Known ones are told too: the engine counts the hit and keeps the voice for longer.
+        self._engine.add_voice(key, voice_prompt(features, self._device))
+
+    def _take(self, voicing: _Voicing, output: SpeechOutput) -> None:
+        request = voicing.request
+        if output.finish_reason == "error":
+            self._outputs.append(
+                RequestFailed(
+                    request_id=request.request_id,
+                    epoch=request.epoch,
+                    stage=self.name,
+                    code=EngineError.code,
+                    message=output.error or "code2wav gave the request up",
+                )
+            )
+            del self._voicings[request.request_id]
+            return
+        voicing.num_voiced += 1
+        skipped = min(voicing.num_to_skip, len(output.samples))
+        voicing.num_to_skip -= skipped
+        is_last = output.finish_reason is not None
+        if is_last or len(output.samples) > skipped:
+            samples = output.samples[skipped:]
+            self._outputs.append(
+                SpeechSamples(request_id=request.request_id, epoch=request.epoch, samples=samples, is_last=is_last)
+            )
+        if is_last:
+            del self._voicings[request.request_id]

@@ -1,0 +1,64 @@
+"""The entry of a worker process (`python -m antiphon.pipeline.worker`): how it builds its stages when told which."""
+
+from time import monotonic
+
+import torch
+
+from antiphon.core.errors import ConfigError
+from antiphon.engine.counters import Counters
+from antiphon.pipeline.build import build_omni_model
+from antiphon.pipeline.device_loop import TALKER, THINKER
+from antiphon.pipeline.engine_build import build_stages, memory_facts
+from antiphon.pipeline.engine_settings import engine_settings
+from antiphon.pipeline.processes.control import BuildStages
+from antiphon.pipeline.processes.worker_process import BuiltStages, run_worker
+from antiphon.pipeline.stage import Report
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_REPORT_BYTES = 2**30  # one line for each so many bytes loaded
+
+
+def build_worker_stages(order: BuildStages, report: Report) -> BuiltStages:
+    """Raises AntiphonError: checkpoint or configuration cannot be used."""
+    spec = order.model
+    if spec.load_format not in ("auto", "dummy"):
+        raise ConfigError(f"load_format is {spec.load_format!r}; known: auto, dummy")
+    model = build_omni_model(
+        spec.source,
+        device=torch.device(order.device),
+        dtype=None if spec.dtype is None else _DTYPES[spec.dtype],
+        load_format="dummy" if spec.load_format == "dummy" else "auto",
+        with_speech=spec.with_speech,
+        only=order.stages,
+        progress=_Loading(report),
+    )
+    settings = engine_settings(spec.deploy, model.config, memory_facts(model), names=order.stages)
+    counters = Counters()
+    stages = build_stages(
+        order.stages,
+        model,
+        settings,
+        counters=counters,
+        clock=monotonic,
+        default_voice=spec.default_voice,
+        is_chunked=spec.deploy.stages[1].async_chunk,
+    )
+    positions = {THINKER: settings.thinker.max_model_len, TALKER: settings.talker.max_positions}
+    return BuiltStages(stages, counters, {name: most for name, most in positions.items() if name in order.stages})
+
+
+class _Loading:
+    """Turns loaded bytes into a few lines."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._next = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        if done >= self._next or done == total:
+            self._next = done + _REPORT_BYTES
+            self._report(f"loading {done / 2**30:.1f} of {total / 2**30:.1f} GiB")
+
+
+if __name__ == "__main__":
+    run_worker(build_worker_stages)
