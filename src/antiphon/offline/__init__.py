@@ -1,0 +1,1 @@
+"""The pipeline without a server: generation in process, verification, the tiny checkpoint."""

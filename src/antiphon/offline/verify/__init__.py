@@ -1,0 +1,1 @@
+"""Replay of recorded reference vectors through our own code."""
