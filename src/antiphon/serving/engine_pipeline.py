@@ -1,0 +1,60 @@
+"""The engine behind the server's port."""
+
+from collections.abc import Mapping
+
+from antiphon.core.errors import StateError
+from antiphon.pipeline.device_loop import CODE2WAV, TALKER, THINKER
+from antiphon.pipeline.health import Health, StageHealth
+from antiphon.pipeline.local_engine import LocalEngine
+from antiphon.pipeline.orchestrator import RequestHandle
+from antiphon.pipeline.process_engine import ProcessEngine
+from antiphon.pipeline.request import GenerationRequest
+from antiphon.serving.eager_pipeline import EagerPipeline
+
+
+class EnginePipeline:
+    """Answers with *engine*, which has been started.
+
+    Args:
+        reader: speaks given texts, which the engine cannot; None: they are refused.
+    """
+
+    def __init__(self, engine: LocalEngine | ProcessEngine, reader: EagerPipeline | None = None) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._is_closed = False
+
+    def submit(self, request: GenerationRequest) -> RequestHandle:
+        """Start *request*. Raises as `Orchestrator.submit`."""
+        if not request.given:
+            return self._engine.submit(request)
+        if self._reader is None:
+            raise StateError("this layout cannot speak given texts: its stages are in processes of their own")
+        return self._reader.submit(request)
+
+    def health(self) -> Health:
+        if isinstance(self._engine, ProcessEngine):
+            return self._engine.health()
+        is_alive = self._engine.loop.death is None
+        speaks = self._engine.model.talker is not None
+        stages = tuple(
+            StageHealth(name=name, num_replicas=1, num_ready=int(is_alive), num_restarting=0)
+            for name in ((THINKER, TALKER, CODE2WAV) if speaks else (THINKER,))
+        )
+        return Health(is_live=is_alive, is_ready=is_alive, is_draining=False, stages=stages, workers=())
+
+    def counters(self) -> Mapping[str, float]:
+        return self._engine.counters.snapshot() if isinstance(self._engine, LocalEngine) else {}
+
+    def gauges(self) -> Mapping[str, float]:
+        gauges = self._engine.loop.snapshot() if isinstance(self._engine, LocalEngine) else self._engine.snapshot()
+        return {**gauges, "requests_in_flight": self._engine.orchestrator.num_requests}
+
+    def close(self) -> None:
+        """May be called again: a cut-off drain closes before the application does."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._reader is not None:
+            self._reader.close()
+        self._engine.close()

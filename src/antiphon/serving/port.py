@@ -1,0 +1,42 @@
+"""The pipeline as the server sees it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from antiphon.pipeline.eager.voices import VoiceSource
+from antiphon.pipeline.health import Health
+from antiphon.pipeline.orchestrator import RequestHandle
+from antiphon.pipeline.request import GenerationRequest
+from antiphon.pipeline.voice_book import PreparedVoice
+
+
+class Voices(Protocol):
+    """Makes voices ready; `VoiceBook` does."""
+
+    def prepare(self, source: VoiceSource | None) -> PreparedVoice:
+        """The voice of a recording; None is the default one. Raises MediaError."""
+        ...
+
+
+class Pipeline(Protocol):
+    """Answers requests. All calls return at once and may come from any thread."""
+
+    def submit(self, request: GenerationRequest) -> RequestHandle:
+        """Start a request. Raises AntiphonError if it cannot be taken."""
+        ...
+
+    def health(self) -> Health:
+        """What can be said truthfully now."""
+        ...
+
+    def counters(self) -> Mapping[str, float]:
+        """Events that are counted: uses and fall-backs of fast paths."""
+        ...
+
+    def gauges(self) -> Mapping[str, float]:
+        """States: blocks, slots, queues."""
+        ...
+
+    def close(self) -> None:
+        """End every request and every process."""
+        ...

@@ -1,0 +1,1 @@
+"""What clients send and get over HTTP, as types."""
