@@ -1,0 +1,1 @@
+"""Clients of the server. They know only the wire."""
