@@ -130,6 +130,8 @@ def _deploy(plan: ServePlan, device: torch.device, console: Console) -> DeployCo
     # What a shipped file says for other systems is no news; what was typed is.
     typed = {item.path: item.reason for item in reading.ignored if item.origin.where.startswith("--")}
     _notice(typed, console)
+    if reading.config.session_mode == "duplex":
+        _notice({"session_mode, duplex_session": "realtime sessions are not served yet, chat is"}, console)
     return reading.config
 
 

@@ -24,9 +24,7 @@ ELSEWHERE = {
     "DeployConfig": {
         "pipeline": "which model is built",
         "platform": "which overlay applies",
-        "session_mode": "the server's routes",
         "async_chunk": "spread over the stages",
-        "duplex_session": "the server's realtime sessions",
         "origins": "where values were written",
     },
     "StageConfig": {
@@ -59,6 +57,10 @@ ELSEWHERE = {
     },
 }
 NO_EFFECT = {
+    "DeployConfig": {
+        "session_mode": "realtime sessions are not served yet, chat is served in either mode; the server says so",
+        "duplex_session": "as session_mode; max_sessions alone counts, in the size of the Thinker's cache",
+    },
     "StageConfig": {
         "max_num_batched_tokens": "of code2wav: a launch holds one chunk of each stream",
         "max_model_len": "of code2wav: streams have no end",

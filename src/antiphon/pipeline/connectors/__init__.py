@@ -1,1 +1,4 @@
-"""How messages go from stage to stage: by reference in a process, by a ring within a host, by ZeroMQ between hosts."""
+"""How messages go from stage to stage: by a ring within a host, by ZeroMQ between hosts.
+
+Inside a process the device loop hands the message itself to the next stage.
+"""
