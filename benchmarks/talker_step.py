@@ -1,6 +1,6 @@
 """Milliseconds per codec token of the Talker engine's captured windows, at real sizes with random weights.
 
-    python benchmarks/talker_step.py [--no-triton] [--no-graphs] [--dtype bfloat16|float32] [--profile]
+    python benchmarks/talker_step.py --json talker.json
 
 Needs nothing but torch, triton, numpy and this package. Prints one table line per batch, context and window; the last
 columns are the floor of weight and cache bytes at 4.3 TB/s and the ratio to it. Then a speech of 310 codes through the
@@ -8,8 +8,10 @@ engine's own loop.
 """
 
 import argparse
+import json
 import statistics
 import time
+from pathlib import Path
 
 import torch
 
@@ -135,7 +137,9 @@ def main() -> None:
     parser.add_argument("--no-graphs", action="store_true")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
     parser.add_argument("--profile", action="store_true", help="print the kernels of one step at batch 1")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
+    figures: dict[str, float] = {}
     device, dtype = torch.device("cuda"), getattr(torch, options.dtype)
     counters = Counters()
     settings = TalkerSettings(use_triton=not options.no_triton, use_graphs=not options.no_graphs)
@@ -162,10 +166,14 @@ def main() -> None:
                     per_step = measure(engine, batch, context, num_steps) / num_steps
                     row = f"{batch:5} {context:7} {num_steps:5} {per_step:8.3f} {floor:6.3f} {per_step / floor:5.1f}"
                     print(row)
+                    label = f"codec id, batch {batch}, context {context}, windows of {num_steps}"
+                    figures |= {f"{label}: ms": per_step, f"{label}: floor, ms": floor}
         engine._device.ints[:, Column.IS_DONE] = 1
         for batch in BATCHES:
             speak(engine, batch, 40)
             first, whole = speak(engine, batch, 310)
+            figures[f"310 codes, batch {batch}: first 28, ms"] = 1e3 * first
+            figures[f"310 codes, batch {batch}: all, ms"] = 1e3 * whole
             print(f"310 codes x {batch:2}: first 28 after {first * 1e3:6.1f} ms, all after {whole * 1e3:7.1f} ms")
         if options.profile:
             set_rows(engine, 1, 600)
@@ -175,6 +183,9 @@ def main() -> None:
                 torch.cuda.synchronize()
             print(profile.key_averages().table(sort_by="cuda_time_total", row_limit=40, max_name_column_width=80))
         print(counters.snapshot())
+        figures |= {f"counter {name}": float(count) for name, count in counters.snapshot().items()}
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python benchmarks/thinker_step.py --json thinker.json
 
 Prints the time from start to ready, ms per token at several batches and contexts (wall clock, through the engine, one
-step ahead), how much of that the host spends, and ms from admission to the first token of a prompt. Needs nothing
-beyond torch and Triton.
+step ahead), how much of that the host spends, how long the device waits between two decode steps, and ms from admission
+to the first token of a prompt. Needs nothing beyond torch and Triton.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -24,6 +25,8 @@ from antiphon.engine.device_stream import DeviceStream
 from antiphon.engine.settings import ThinkerSettings
 from antiphon.engine.thinker_engine import ThinkerEngine
 from antiphon.engine.thinker_messages import ThinkerJob, ThinkerOutput, ThinkerSampling
+from antiphon.engine.thinker_runner import StepResult
+from antiphon.engine.thinker_step import StepInput
 from antiphon.models.dummy import build_dummy_stages
 
 WARM_TOKENS = 8
@@ -35,6 +38,41 @@ SAMPLINGS = {
     ),
     "sort": ThinkerSampling(max_tokens=10_000, temperature=0.7, top_p=0.8, seed=42),
 }
+
+
+class StepTimer:
+    """Watches whether the device ever waits for the host between two steps.
+
+    Device events stand around every step. Where a step was enqueued whole before the one ahead of it ended, the time
+    between their events is the idle time; where it was enqueued later, the host's own lateness counts on top.
+    """
+
+    def __init__(self, engine: ThinkerEngine) -> None:
+        self._stream, self._run = engine._stream, engine._runner.run
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self.num_late = 0  # steps that were not enqueued before the one ahead had ended
+        engine._runner.run = self._timed  # type: ignore[method-assign]
+
+    def _timed(self, step: StepInput) -> StepResult:
+        if self._stream.cuda is None:
+            return self._run(step)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record(self._stream.cuda)
+        result = self._run(step)
+        end.record(self._stream.cuda)
+        if self._events and self._events[-1][1].query():
+            self.num_late += 1
+        self._events.append((start, end))
+        return result
+
+    def reset(self) -> None:
+        self._events, self.num_late = [], 0
+
+    def gaps_us(self) -> list[float]:
+        """Microseconds between each step and the one ahead of it since `reset`."""
+        if self._events:
+            torch.cuda.synchronize()
+        return [1e3 * ahead[1].elapsed_time(behind[0]) for ahead, behind in pairwise(self._events)]
 
 
 class Bench:
@@ -62,6 +100,7 @@ class Bench:
         start_s = perf_counter()
         self.engine.warm_up(lambda _: None)
         self._mark("warm-up, s", start_s, device)
+        self._timer = StepTimer(self.engine)
         self.vocab_size = config.vocab_size
         self.device = device
         self._num_jobs = 0
@@ -97,13 +136,19 @@ class Bench:
                     got[output.seq_id] += len(output.new_ids)
 
         advance(WARM_TOKENS)
+        self._timer.reset()
         first, host_s, start_s = min(got.values()), 0.0, perf_counter()
         advance(first + num_tokens)
         wall_s, num_steps = perf_counter() - start_s, min(got.values()) - first
+        gaps_us = self._timer.gaps_us()
         self.stop(names)
         label = f"decode, batch {batch}, context {context}, {kind}"
         self.figures[f"{label}: ms a token"] = 1e3 * wall_s / num_steps
         self.figures[f"{label}: of that host, ms"] = 1e3 * host_s / num_steps
+        if gaps_us:
+            self.figures[f"{label}: device idle between steps, us"] = median(gaps_us)
+            self.figures[f"{label}: the same, worst, us"] = max(gaps_us)
+            self.figures[f"{label}: steps enqueued too late"] = self._timer.num_late
 
     def prefill(self, num_tokens: int, repeats: int = 7) -> None:
         """From admission to the first token."""
