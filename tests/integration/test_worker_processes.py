@@ -47,8 +47,10 @@ LAYOUTS = {
     "two pipelines": f'{{"0": {{{SMALL}, "devices": "0,1", "num_replicas": 2}},'
     f' "1": {{{SMALL}, "devices": "0,1", "num_replicas": 2}},'
     ' "2": {"max_num_seqs": 4, "devices": "0,1", "num_replicas": 2}}',
+    "tensor parallel": f'{{"0": {{{SMALL}, "devices": "0,1", "tensor_parallel_size": 2}},'
+    f' "1": {{{SMALL}, "devices": "0"}}, "2": {{"max_num_seqs": 4, "devices": "0"}}}}',
 }
-NUM_WORKERS = {"one worker": 1, "three workers": 3, "two talkers": 3, "two pipelines": 2}
+NUM_WORKERS = {"one worker": 1, "three workers": 3, "two talkers": 3, "two pipelines": 2, "tensor parallel": 2}
 SETTINGS = SupervisorSettings(restarts=RestartPolicy(first_pause_s=0.05), tick_s=0.1)
 # As in test_engine_generate: the vocoder sums phases, so it carries rounding of other batches on.
 MAX_SAMPLE_ERROR, TYPICAL_SAMPLE_ERROR = 2e-3, 2e-4
@@ -205,6 +207,32 @@ def test_every_layout_answers_as_the_oracle(front_model: OmniModel, oracle: Orac
     assert len(pids(engine)) == NUM_WORKERS[name]
     check_answers(engine, oracle)
     close(engine)
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in text.split()]
+
+
+def test_two_ranks_answer_as_the_oracle_and_die_and_return_together(front_model: OmniModel, oracle: Oracle) -> None:
+    engine = start(front_model, "tensor parallel")
+    assert len(pids(engine)) == NUM_WORKERS["tensor parallel"]
+    check_answers(engine, oracle)
+    first = pids(engine)[0]
+    (rank,) = children(first)
+    hit = engine.submit(oracle.long_request("hit-"))
+    assert hit.take(30) is not None
+    os.kill(rank, signal.SIGKILL)
+    end = collect([hit])[0][-1]
+    assert isinstance(end, Failed)
+    assert "tensor parallel rank 1 was killed by signal 9" in str(end.error)
+    wait(lambda: engine.health().is_ready and engine.health().workers[0].num_restarts == 1, timeout_s=60)
+    assert process_start_ticks(first) is None
+    assert process_start_ticks(rank) is None
+    check_answers(engine, oracle)
+    ranks = children(pids(engine)[0])
+    close(engine)
+    assert all(process_start_ticks(pid) is None for pid in ranks)
 
 
 def test_two_talkers_answer_as_the_oracle_and_share_the_work(talkers: ProcessEngine, oracle: Oracle) -> None:

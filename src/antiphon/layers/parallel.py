@@ -1,10 +1,13 @@
 """Tensor parallelism: which part of a weight a rank keeps, and the sums and joins between ranks."""
 
+import os
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import Store
 
 from antiphon.core.errors import ConfigError
 
@@ -52,6 +55,20 @@ class ParallelGroup:
 
 
 ALONE = ParallelGroup()
+_EVER = timedelta(days=3650)  # the ranks after 0 wait for orders as long as nobody asks for anything
+
+
+def join_group(store: Store, *, rank: int, size: int, device: torch.device) -> ParallelGroup:
+    """Meet the other ranks at *store*. Blocks until all have come; a process is in one group only."""
+    if device.type != "cuda":
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_EVER)
+        return ParallelGroup(rank=rank, size=size)
+    # Multicast over NVLink needs rights that containers often lack, and small sums gain nothing by it.
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", store=store, rank=rank, world_size=size, timeout=_EVER, device_id=device)
+    control = dist.new_group(backend="gloo", timeout=_EVER)
+    return ParallelGroup(rank=rank, size=size, control=control)
 
 
 def require_divisible(what: str, number: int, group: ParallelGroup) -> int:

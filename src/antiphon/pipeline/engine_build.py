@@ -9,6 +9,7 @@ from antiphon.engine.counters import Counters
 from antiphon.engine.device_stream import DeviceStream
 from antiphon.engine.talker_engine import TalkerEngine
 from antiphon.engine.thinker_engine import ThinkerEngine
+from antiphon.layers.parallel import ALONE, ParallelGroup
 from antiphon.models.code2wav.cfm import make_noise_table
 from antiphon.pipeline.code2wav_engine import build_code2wav_engine
 from antiphon.pipeline.device_loop import CODE2WAV, TALKER, THINKER
@@ -34,12 +35,14 @@ def build_stages(
     clock: Callable[[], float],
     default_voice: PreparedVoice | None = None,
     is_chunked: bool = True,
+    thinker_group: ParallelGroup = ALONE,
 ) -> list[Stage]:
     """The stages *names*, in the order of the pipeline.
 
     Args:
         default_voice: made ready in the warm-up of Code2Wav.
         is_chunked: codes go to Code2Wav while they are drawn; otherwise at the end of a turn.
+        thinker_group: the ranks that hold the Thinker; this process is rank 0.
 
     Raises:
         ConfigError: the model was loaded without a stage that is asked for.
@@ -56,6 +59,7 @@ def build_stages(
             counters=counters,
             stream=stream,
             clock=clock,
+            group=thinker_group,
         )
         stages.append(
             ThinkerStage(
@@ -65,6 +69,7 @@ def build_stages(
                 stream=stream,
                 hidden_size=model.config.llm.hidden_size,
                 early_stop=settings.thinker.early_stop,
+                counters=counters,
             )
         )
     if TALKER in names:
@@ -97,12 +102,13 @@ def build_stages(
     return stages
 
 
-def memory_facts(model: OmniModel) -> MemoryFacts:
-    """What the loaded model and its device say about memory."""
+def memory_facts(model: OmniModel, *, thinker_ranks: int = 1) -> MemoryFacts:
+    """What the loaded model and its device say about memory, once each of *thinker_ranks* has taken its share."""
     device_bytes = torch.cuda.mem_get_info(model.device)[1] if model.device.type == "cuda" else None
     return MemoryFacts(
         device_bytes=device_bytes,
-        thinker_weight_bytes=_weight_bytes(model.thinker),
+        thinker_weight_bytes=_weight_bytes(model.thinker)
+        - _weight_bytes(model.thinker.llm) * (thinker_ranks - 1) // thinker_ranks,
         talker_weight_bytes=0 if model.talker is None else _weight_bytes(model.talker),
         item_bytes=model.thinker.llm.lm_head.weight.element_size(),
     )

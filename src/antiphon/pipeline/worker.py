@@ -6,11 +6,14 @@ import torch
 
 from antiphon.core.errors import ConfigError
 from antiphon.engine.counters import Counters
+from antiphon.layers.parallel import ALONE
 from antiphon.pipeline.build import build_omni_model
 from antiphon.pipeline.device_loop import TALKER, THINKER
 from antiphon.pipeline.engine_build import build_stages, memory_facts
 from antiphon.pipeline.engine_settings import engine_settings
+from antiphon.pipeline.omni_model import OmniModel
 from antiphon.pipeline.processes.control import BuildStages
+from antiphon.pipeline.processes.ranks import Ranks
 from antiphon.pipeline.processes.worker_process import BuiltStages, run_worker
 from antiphon.pipeline.stage import Report
 
@@ -18,12 +21,12 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 _REPORT_BYTES = 2**30  # one line for each so many bytes loaded
 
 
-def build_worker_stages(order: BuildStages, report: Report) -> BuiltStages:
-    """Raises AntiphonError: checkpoint or configuration cannot be used."""
+def load_model(order: BuildStages, report: Report) -> OmniModel:
+    """The parts of the model that *order* needs, on its device. Raises AntiphonError: the checkpoint cannot be used."""
     spec = order.model
     if spec.load_format not in ("auto", "dummy"):
         raise ConfigError(f"load_format is {spec.load_format!r}; known: auto, dummy")
-    model = build_omni_model(
+    return build_omni_model(
         spec.source,
         device=torch.device(order.device),
         dtype=None if spec.dtype is None else _DTYPES[spec.dtype],
@@ -32,7 +35,16 @@ def build_worker_stages(order: BuildStages, report: Report) -> BuiltStages:
         only=order.stages,
         progress=_Loading(report),
     )
-    settings = engine_settings(spec.deploy, model.config, memory_facts(model), names=order.stages)
+
+
+def build_worker_stages(order: BuildStages, report: Report) -> BuiltStages:
+    """Raises AntiphonError: checkpoint or configuration cannot be used, or a further rank has failed."""
+    spec = order.model
+    ranks = Ranks(order) if order.peers else None
+    model = load_model(order, report)
+    facts = memory_facts(model, thinker_ranks=1 + len(order.peers))
+    settings = engine_settings(spec.deploy, model.config, facts, names=order.stages)
+    group = ALONE if ranks is None else ranks.join(settings.thinker.kv_cache_blocks)
     counters = Counters()
     stages = build_stages(
         order.stages,
@@ -42,9 +54,11 @@ def build_worker_stages(order: BuildStages, report: Report) -> BuiltStages:
         clock=monotonic,
         default_voice=spec.default_voice,
         is_chunked=spec.deploy.stages[1].async_chunk,
+        thinker_group=group,
     )
     positions = {THINKER: settings.thinker.max_model_len, TALKER: settings.talker.max_positions}
-    return BuiltStages(stages, counters, {name: most for name, most in positions.items() if name in order.stages})
+    bounded = {name: most for name, most in positions.items() if name in order.stages}
+    return BuiltStages(stages, counters, bounded, ranks)
 
 
 class _Loading:

@@ -31,6 +31,7 @@ class BuildStages:
     stages: tuple[str, ...]
     device: str
     put_timeout_s: float  # how long a piece for another worker may wait for room there
+    peers: tuple[str, ...] = ()  # devices of the further ranks of a tensor-parallel Thinker
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -175,6 +175,7 @@ class Fleet:
                 model=self._model,
                 stages=record.plan.stages,
                 device=record.plan.device,
+                peers=record.plan.peers,
                 put_timeout_s=self._settings.put_timeout_s,
             )
             self.tell(name, order)

@@ -14,6 +14,7 @@ class WorkerPlan:
     name: str
     stages: tuple[str, ...]
     device: str  # a torch device
+    peers: tuple[str, ...] = ()  # those of the further ranks of a tensor-parallel Thinker
     env: tuple[tuple[str, str], ...] = ()  # exported to its process
     host: str = "127.0.0.1"  # where its ZeroMQ inlets listen
 
@@ -79,21 +80,17 @@ def only_stages(layout: Layout, stages: tuple[str, ...]) -> Layout:
 
 
 def plan_layout(deploy: DeployConfig) -> Layout:
-    """One worker for each device group of *deploy*: stages with the same devices share it.
+    """One worker for each device group of *deploy*: stages with the same devices share it, and a tensor-parallel one
+    has a worker of several devices to itself.
 
     A second replica of a stage on the same devices gets a worker of its own.
 
     Raises:
-        ConfigError: a tensor parallel stage, which is no single worker; a stage without a local replica.
+        ConfigError: a stage without a local replica.
     """
     shape = PIPELINES[deploy.pipeline]
     groups: list[tuple[tuple[int, ...], list[StageConfig]]] = []
     for stage in deploy.stages:
-        if stage.tensor_parallel_size > 1:
-            raise ConfigError(
-                f"stage {stage.stage_id} ({stage.name}): tensor_parallel_size is {stage.tensor_parallel_size}; "
-                "this layout of worker processes takes one device for each replica"
-            )
         for devices in stage.replica_devices():
             held = next((held for at, held in groups if at == devices and stage not in held), None)
             if held is None:
@@ -106,9 +103,14 @@ def plan_layout(deploy: DeployConfig) -> Layout:
             name=f"w{index}",
             host=network[0] if network else "127.0.0.1",
             stages=tuple(stage.name for stage in held),
-            device="cpu" if deploy.platform == "cpu" else f"cuda:{devices[0]}",
+            device=_torch_device(deploy, devices[0]),
+            peers=tuple(_torch_device(deploy, device) for device in devices[1:]),
             env=tuple(sorted({key: value for stage in held for key, value in stage.env.items()}.items())),
         )
         for index, (devices, held) in enumerate(groups)
     )
     return join_workers(shape.stage_names, workers, transport="tcp" if network else "shm")
+
+
+def _torch_device(deploy: DeployConfig, index: int) -> str:
+    return "cpu" if deploy.platform == "cpu" else f"cuda:{index}"

@@ -8,6 +8,7 @@ the front, identity of this worker, process id of the supervisor.
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,7 @@ from antiphon.pipeline.processes.control import (
 )
 from antiphon.pipeline.processes.parent_watch import die_with_parent, is_orphan
 from antiphon.pipeline.processes.piece_gate import PieceGate
+from antiphon.pipeline.processes.ranks import Ranks
 from antiphon.pipeline.processes.waker import Waker
 from antiphon.pipeline.processes.worker_edges import WorkerEdges
 from antiphon.pipeline.stage import Report, Stage
@@ -75,6 +77,7 @@ class BuiltStages:
     stages: Sequence[Stage]
     counters: Counters
     positions: dict[str, int] = field(default_factory=dict)  # see StagesReady
+    ranks: Ranks | None = None  # of a tensor-parallel Thinker
 
 
 StageBuilder = Callable[[BuildStages, Report], BuiltStages]
@@ -107,6 +110,7 @@ class Worker:
         self._loop: DeviceLoop | None = None
         self._edges: WorkerEdges | None = None
         self._gate: PieceGate | None = None
+        self._ranks: Ranks | None = None
         self._counters = Counters()
         self._device = torch.device("cpu")
 
@@ -121,6 +125,8 @@ class Worker:
         finally:
             if self._loop is not None:
                 self._loop.stop(timeout_s=_LAST_WORDS_MS / 1000)
+            if self._ranks is not None:
+                self._ranks.close()
             self._flush()
             if self._edges is not None:
                 self._edges.close()
@@ -160,9 +166,12 @@ class Worker:
         with suppress(Empty):
             while True:
                 message = self._outbox.get_nowait()
-                self._send(message)
                 if isinstance(message, WorkerDied):
                     self._is_stopping, self._status = True, 1
+                    # A sum without one of its ranks fails in words of its own, and often before the watch has seen it.
+                    lost = None if self._ranks is None else self._ranks.lost()
+                    message = message if lost is None else replace(message, message=lost)
+                self._send(message)
 
     def _send(self, message: object) -> None:
         self._socket.send_multipart(message_parts(message, self._encoding), copy=False)
@@ -200,6 +209,9 @@ class Worker:
     def _start(self, order: BuildStages) -> None:
         try:
             built = self._build(order, self._report)
+            if built.ranks is not None:
+                self._ranks = built.ranks
+                built.ranks.watch(partial(self._lose_rank, order.stages))
             edges = WorkerEdges(put_timeout_s=order.put_timeout_s, fail=self._fail)
             others = [stage for stage in (TALKER, CODE2WAV) if stage not in order.stages]
             loop = DeviceLoop(built.stages, self._emit, outlets={stage: partial(edges.send, stage) for stage in others})
@@ -212,6 +224,13 @@ class Worker:
         self._device = torch.device(order.device)
         self._loop, self._edges, self._gate, self._counters = loop, edges, PieceGate(loop.send), built.counters
         self._send(StagesReady(positions=built.positions))
+
+    def _lose_rank(self, stages: tuple[str, ...], reason: str) -> None:
+        """A rank has ended: nothing can be computed any more. On a thread of its own."""
+        self._emit(WorkerDied(stages=stages, message=reason))
+        # The threads that should end this process may wait in a sum that will never come.
+        time.sleep(2 * _LAST_WORDS_MS / 1000)
+        os._exit(1)
 
     def _report(self, text: str) -> None:
         self._send(Progress(text=text))

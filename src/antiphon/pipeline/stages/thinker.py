@@ -10,6 +10,7 @@ from torch import Tensor
 
 from antiphon.core.errors import AntiphonError, EngineError
 from antiphon.core.outputs import FinishReason
+from antiphon.engine.counters import Counters
 from antiphon.engine.device_stream import DeviceStream
 from antiphon.engine.thinker_messages import MediaRows, ThinkerJob, ThinkerOutput, TurnEnd
 from antiphon.pipeline.bridge import AnswerBridge, Piece
@@ -69,6 +70,7 @@ class ThinkerStage:
         stream: the engine's.
         hidden_size: of the rows.
         early_stop: a spoken reply ends at `<|tts_eos|>`; otherwise only at the end of its text.
+        counters: where replies that ended so are counted.
     """
 
     name = THINKER
@@ -82,12 +84,14 @@ class ThinkerStage:
         stream: DeviceStream,
         hidden_size: int,
         early_stop: bool = True,
+        counters: Counters | None = None,
     ) -> None:
         self._engine = engine
         self._encoder = encoder
         self._tokenizer = tokenizer
         self._stream = stream
         self._hidden_size = hidden_size
+        self._counters = Counters() if counters is None else counters
         special = tokenizer.special
         self._end_ids = (special.im_end, *((special.tts_eos,) if early_stop else ()), special.endoftext)
         self._replies: dict[str, _Reply] = {}
@@ -200,6 +204,8 @@ class ThinkerStage:
 
     def _end(self, reply: _Reply, reason: FinishReason, output: ThinkerOutput) -> None:
         reply.bridge.finish()
+        if output.stop_id == self._tokenizer.special.tts_eos:
+            self._counters.use("early_stop")
         self._say(
             TextEnd,
             reply,

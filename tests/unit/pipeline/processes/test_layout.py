@@ -49,9 +49,11 @@ def test_a_stage_without_a_worker_is_refused() -> None:
         join_workers(STAGES, (WorkerPlan(name="w0", stages=("thinker", "talker"), device="cpu"),))
 
 
-def test_a_tensor_parallel_stage_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"stage 0 \(thinker\): tensor_parallel_size is 4"):
-        plan_layout(load_deploy("minicpmo_4_5_8x4090.yaml"))
+def test_a_tensor_parallel_stage_is_one_worker_of_several_devices() -> None:
+    layout = plan_layout(load_deploy("minicpmo_4_5_8x4090.yaml"))
+    first = layout.workers[0]
+    assert (first.stages, first.device, first.peers) == (("thinker",), "cuda:0", ("cuda:1", "cuda:2", "cuda:3"))
+    assert all(worker.peers == () for worker in layout.workers[1:])
 
 
 def test_without_speech_only_the_thinkers_are_left() -> None:
