@@ -113,6 +113,9 @@ class OptimizationsConfig:
     fused_attention: bool = _switch(
         True, Exactness.ROUNDING, "kernels of Thinker and Talker: attention, norms with rotation, the Talker's sampler"
     )
+    fused_products: bool = _switch(
+        True, Exactness.ROUNDING, "norm, product and activation of a Talker step in one kernel; needs fused_attention"
+    )
     fused_dit: bool = _switch(True, Exactness.ROUNDING, "fused kernels of the flow model")
     first_chunk_frames: int = _switch(
         25, Exactness.PRODUCT, "codec frames voiced first in a response", low=1, high=2048

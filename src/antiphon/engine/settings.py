@@ -26,6 +26,7 @@ class TalkerSettings:
     max_condition_tokens: int = 4096  # of one prefill launch
     use_graphs: bool = True
     use_triton: bool = True
+    use_fused_products: bool = True  # norm, product and activation in one kernel; needs `use_triton`
     use_step_window: bool = True
     windows: tuple[int, ...] = (1, 2, 4, 8, 25, 28)
     graph_batches: tuple[int, ...] = (1, 2, 4, 8, 16)

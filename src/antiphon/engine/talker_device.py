@@ -13,6 +13,7 @@ from antiphon.engine.talker_record import draw_and_record
 from antiphon.engine.talker_rows import IDLE_RULES, idle_columns
 from antiphon.layers.code_rows import NUM_COLUMNS
 from antiphon.layers.code_sampling import load_sampler
+from antiphon.layers.few_rows import load_few_rows
 from antiphon.layers.slot_attention import (
     DecodeTwin,
     ExtendTwin,
@@ -68,6 +69,8 @@ class TalkerDevice:
             self._kernels = load_kernels(self.cache, max(self.batches[-1], *settings.prefill_tokens))
             reason = "" if self._kernels else "Triton is not installed"
         self._sample = load_sampler() if self._kernels else None
+        if self._kernels and settings.use_fused_products:
+            self._decoder.few_rows = load_few_rows(config.decoder.hidden_size, device=device)
         self.prompt_sizes = sorted(settings.prefill_tokens) if self._kernels else []
         self._no_kernel_reason = reason
 
@@ -115,3 +118,7 @@ class TalkerDevice:
             self.counters.use("talker_triton")
         else:
             self.counters.fall_back("talker_triton", self._no_kernel_reason)
+        if self._decoder.few_rows is not None:
+            self.counters.use("fused_products")
+        else:
+            self.counters.fall_back("fused_products", self._no_kernel_reason or "switched off")

@@ -177,6 +177,7 @@ def _talker(config: DeployConfig, stage: StageConfig, model: ModelConfig, memory
         max_condition_tokens=max(stage.max_num_batched_tokens, max_positions),
         use_graphs=switches.talker_graph,
         use_triton=switches.fused_attention,
+        use_fused_products=switches.fused_products,
         use_step_window=switches.talker_window_steps > 1,
         windows=tuple(steps for steps in _LADDER if steps <= switches.talker_window_steps),
         graph_batches=_batches(num_slots),

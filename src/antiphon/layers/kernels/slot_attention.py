@@ -15,7 +15,7 @@ from antiphon.layers.slot_cache import SlotCache
 
 _NUM_PROGRAMS = 512  # about four for each of an H200's 132 multiprocessors
 _MAX_SPLITS = 16
-_TILE_TOKENS = 32
+_TILE_TOKENS = 64
 
 
 @triton.jit  # type: ignore[untyped-decorator]
