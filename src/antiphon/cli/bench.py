@@ -5,7 +5,9 @@ from pathlib import Path
 
 import typer
 
+from antiphon.cli import bench_duplex_eval
 from antiphon.cli import bench_options as opt
+from antiphon.cli.bench_compare import compare
 
 app = typer.Typer(
     help="Measure a server, or compare measurements.", no_args_is_help=True, pretty_exceptions_enable=False
@@ -15,6 +17,10 @@ app = typer.Typer(
 @app.callback()
 def bench() -> None:
     """Measure a server under load."""
+
+
+app.command("compare")(compare)
+app.add_typer(bench_duplex_eval.app, name="omni-duplex-eval")
 
 
 @app.command()

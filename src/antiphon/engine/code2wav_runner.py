@@ -191,6 +191,8 @@ class Code2WavRunner:
         run = partial(self.model.run_flow, class_index, width, batch)
         self.cfm_graphs.run((class_index, width, batch), run)
         self.counters.use("adaln_table")
+        if self.settings.use_tf32 and self.stream.device.type == "cuda":
+            self.counters.use("dit_tf32")
         if self.model.has_kernels:
             self.counters.use("cfm_triton")
         elif self.settings.use_triton and self.stream.device.type == "cuda":
@@ -223,6 +225,7 @@ class Code2WavRunner:
             inputs[:count].copy_(staging.vocoder[num_filled : num_filled + count], non_blocking=True)
             inputs[count:, 1] = self._scratch_slot
             self.hift_graphs.run((shape, batch), partial(model.run_vocoder, shape, batch))
+            self.counters.use("hift_noise")
             size = model.num_samples(shape)
             made = model.vocoder_output(shape, batch)[:count].flatten()
             staging.samples[num_samples : num_samples + count * size].copy_(made, non_blocking=True)

@@ -222,7 +222,8 @@ class TalkerEngine:
             )
             fence = self.stream.fence()
         self._fly(tuple(ready), (), window, fence)
-        self.counters.use("talker_step_window", window.num_steps)
+        if window.num_steps > 1:
+            self.counters.use("talker_step_window", window.num_steps)
         return True
 
     def _fly(
@@ -260,6 +261,7 @@ class TalkerEngine:
                 continue
             num_draws = row.num_draws - first_draw
             self.counters.use("talker_wasted_steps", window.num_steps - num_draws)
+            self.counters.use("talker_sampler", num_draws)
             self._deliver(sequence, sequence.stepped(valid, num_draws))
 
     def _is_live(self, sequence: TalkerSequence) -> bool:

@@ -1,0 +1,1 @@
+"""Compares result files of the load benchmark."""

@@ -1,0 +1,1 @@
+"""Tests and intervals on plain numbers; numpy only, so that every tier can use them."""
