@@ -10,12 +10,14 @@ import torch
 import torch.distributed as dist
 
 from antiphon.config.checkpoint_files import shipped_model_config
+from antiphon.engine.context_window import Cut
 from antiphon.engine.counters import Counters
 from antiphon.engine.device_stream import DeviceStream
+from antiphon.engine.duplex_decision import DecisionIds, DecisionSampling
 from antiphon.engine.settings import ThinkerSettings
 from antiphon.engine.thinker_engine import ThinkerEngine
 from antiphon.engine.thinker_follower import ThinkerFollower
-from antiphon.engine.thinker_messages import MediaRows, ThinkerJob, ThinkerPiece, ThinkerSampling
+from antiphon.engine.thinker_messages import DuplexRule, MediaRows, ThinkerJob, ThinkerPiece, ThinkerSampling
 from antiphon.layers.parallel import ALONE, ParallelGroup
 from antiphon.models.thinker.thinker import Thinker
 
@@ -23,6 +25,14 @@ TIMEOUT_S = 120
 CPU = torch.device("cpu")
 SETTINGS = ThinkerSettings(
     max_batched_tokens=40, max_model_len=128, kv_cache_blocks=14, host_spill_blocks=20, max_num_seqs=4
+)
+DUPLEX = DuplexRule(
+    sampling=DecisionSampling(temperature=1.2, top_k=40, top_p=0.95),
+    ids=DecisionIds(chunk_eos=290, turn_eos=291, tokenizer_eos=292, forbidden=(293, 294)),
+    listen_id=295,
+    tts_bos_id=296,
+    chunk_tts_eos_id=297,
+    seed=9,
 )
 Answers = dict[str, list[int]]
 
@@ -87,6 +97,13 @@ def answer(group: ParallelGroup) -> Answers:
     assert engine.snapshot()["preemptions"] > 0
     engine.extend("kept", ThinkerPiece(ids=(1, 2, 3)))
     engine.close_input("kept")
+    engine.admit(ThinkerJob(seq_id="live", ids=tuple(range(20, 40)), duplex=DUPLEX, is_resumable=True))
+    engine.admit(ThinkerJob(seq_id="beside", ids=(7, 8), sampling=sampled))
+    run()
+    length = 20 + len(answers["live"])
+    engine.cut("live", Cut((0, 5), (3, 4), (12, length), length - 5, ()))
+    engine.extend("live", ThinkerPiece(ids=(5, 6)))
+    engine.close_input("live")
     run()
     engine.close()
     return answers
@@ -131,7 +148,8 @@ def test_two_ranks_draw_what_one_draws(tmp_path: Path) -> None:
             rank.kill()
             rank.communicate()
     assert json.loads(out.read_text(encoding="utf-8")) == wanted
-    assert len(wanted) == 5
+    assert len(wanted) == 7
+    assert len(wanted["live"]) > 4
 
 
 if __name__ == "__main__":

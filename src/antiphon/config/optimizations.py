@@ -80,6 +80,9 @@ class OptimizationsConfig:
         choices=("counter", "data", "host"),
     )
     thinker_graph: bool = _switch(True, Exactness.LOSSLESS, "Thinker decode as captured graphs")
+    audio_stream_batch: bool = _switch(
+        True, Exactness.ROUNDING, "audio of live sessions encoded in one launch, from caches that stay in place"
+    )
     early_stop: bool = _switch(True, Exactness.LOSSLESS, "Thinker of a spoken reply stops at the speech boundary")
     ngram_speculation: str = _switch(
         "off", Exactness.ROUNDING, "drafts from the prompt, width adapted", choices=("off", "adaptive")

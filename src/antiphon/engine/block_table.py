@@ -33,7 +33,8 @@ class BlockMove:
 
 @dataclass(frozen=True)
 class CutPlan:
-    """Rows to copy into fresh blocks, all layers alike: *sources* may be reused by any later write.
+    """Rows to copy into fresh blocks, all layers alike, once *moves* are issued: *sources* may be reused by any later
+    write.
 
     The i-th key turns by `shifts[i]` positions (RoPE; negative turns back), values are copied as they are. The lists
     are in kv indices: block · block_size + offset. Empty where nothing was computed yet.
@@ -42,3 +43,4 @@ class CutPlan:
     sources: tuple[int, ...] = ()
     destinations: tuple[int, ...] = ()
     shifts: tuple[int, ...] = ()
+    moves: tuple[BlockMove, ...] = ()

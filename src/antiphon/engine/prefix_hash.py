@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 _HASH_BYTES = 32  # strong: an equal hash is taken for equal content, between any two clients
+UNSHARED = -1
 _OFFSETS = struct.Struct("<qqq")
 
 
@@ -18,7 +19,8 @@ class MediaSpan:
     Attributes:
         digest: strong hash of the media and of what decides its rows (size, mode, rate). Empty: unknown, so this span
             and all that follows it are never shared.
-        id: the owner's own name for the rows; not part of the content.
+        id: the owner's own name for the rows; not part of the content. `UNSHARED`: no media stands there, the positions
+            only must be computed.
     """
 
     start: int

@@ -61,6 +61,22 @@ class Reclaimer:
                 self._preempt(victim)
         return True
 
+    def spill_others(self, seq: Sequence, num_blocks: int) -> tuple[BlockMove, ...]:
+        """Free up to *num_blocks* blocks between two steps at nobody's cost: parked caches go to the host.
+
+        Returns:
+            What must be moved before the blocks are written.
+        """
+        num_moves = len(self.moves)
+        for other in [*self.book.idle, *sorted(self.book.queue, key=order, reverse=True)]:
+            if self.blocks.num_free >= num_blocks:
+                break
+            if other is not seq and other.state is _S.PARKED and other.table.blocks and not other.in_flight:
+                self._spill(other)
+        moves = tuple(self.moves[num_moves:])
+        del self.moves[num_moves:]
+        return moves
+
     def grow(self, seq: Sequence, num_tokens: int) -> bool:
         """Make room for *num_tokens* positions of *seq*."""
         num_missing = self.blocks.blocks_for(num_tokens) - len(seq.table.blocks)

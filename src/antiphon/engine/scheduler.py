@@ -8,7 +8,8 @@ always gets on; and nobody starts before one who goes first, so the long ones do
 """
 
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from antiphon.core.errors import ConfigError, StateError
 from antiphon.engine.block_manager import BlockManager
@@ -134,8 +135,9 @@ class Scheduler:
     def cut(self, seq_id: str, cut: Cut) -> CutPlan:
         """Shorten a parked sequence's context; the plan must be carried out before the next launch.
 
-        Without room for the copy, or with the cache away, the rest is computed anew when the sequence resumes. That is
-        close to, but not what the cut gives: the kept rows no longer carry what they saw of the dropped ones.
+        Parked caches of others leave for the host if that makes room. Without room, or with the cache away,
+        the rest is computed anew when the sequence resumes. That is close to, but not what the cut gives: the kept rows
+        no longer carry what they saw of the dropped ones.
 
         Raises:
             StateError: rows are in flight, or the cut is not of this context.
@@ -149,21 +151,27 @@ class Scheduler:
         is_here = seq.state is _S.PARKED and (gap is None or kept <= gap[0] <= gap[1] <= tail_start)
         if is_here and num_computed <= kept:
             return CutPlan()
-        plan = None
+        plan: CutPlan | None = None
+        moves: tuple[BlockMove, ...] = ()
         if is_here:
-            plan = self.blocks.cut(
+            run = partial(
+                self.blocks.cut,
                 seq.table,
                 prefix_len=kept,
                 gap_len=len(cut.refeed_ids),
                 tail_start=tail_start,
                 num_computed=num_computed,
             )
+            plan = run()
+            if plan is None:
+                moves = self._reclaimer.spill_others(seq, self.blocks.blocks_for(cut.length))
+                plan = run()
         if plan is None:
             self.num_rebuilt += 1
             if seq.state is _S.SPILLED:
                 self.book.fire(seq, _E.RESTORE)
             self.book.drop_cache(seq)
-        return plan or CutPlan()
+        return replace(plan or CutPlan(), moves=moves)
 
     def snapshot(self) -> dict[str, int]:
         """Gauges: sequences by state, blocks by use; counters."""

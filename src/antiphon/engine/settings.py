@@ -17,6 +17,9 @@ class ThinkerSettings:
     use_triton: bool = True  # where a device supports it; the torch twin otherwise
     graph_batches: tuple[int, ...] = (1, 2, 4, 8, 16)
     early_stop: bool = True  # stop at the speech boundary
+    # Live sessions that stream audio in, each with a cache of 142 MB in bfloat16. 0: duplex decisions run uncaptured.
+    num_audio_streams: int = 0
+    use_audio_batch: bool = True  # encode the units of several streams in one launch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,25 +9,55 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from antiphon.engine.duplex_seat_rule import DuplexSeatRule
 from antiphon.engine.logits_filters import NEVER
 from antiphon.engine.text_sampler_state import SamplerState, SeatRule
 from antiphon.layers.counter_rng import counter_uniform
+from antiphon.layers.decision_rows import MAX_CANDIDATES
 
 MAX_TOP_K = 128  # rows with a smaller top-k need no sort of the vocabulary
 
 
 class SampleKind(IntEnum):
-    """What a batch needs at most; each kind gives a row that needs less what the lesser kind would."""
+    """What a batch needs at most.
+
+    Each kind gives a text that needs less what the lesser kind would; likewise the kinds of duplex sessions.
+    """
 
     GREEDY = 0
     PENALISED = 1  # greedy, with penalties or bans
     TOP_K = 2
     SORT = 3
+    DUPLEX = 4  # sessions alone, all with few candidates
+    DUPLEX_TOP_K = 5  # sessions with few candidates, and texts of up to `TOP_K`
+    DUPLEX_SORT = 6
+
+    @property
+    def has_duplex(self) -> bool:
+        return self >= SampleKind.DUPLEX
+
+    @property
+    def text_kind(self) -> "SampleKind | None":
+        """What the texts beside the sessions need; None if there are none."""
+        beside = {SampleKind.DUPLEX: None, SampleKind.DUPLEX_TOP_K: SampleKind.TOP_K}
+        return beside.get(self, min(self, SampleKind.SORT))
 
 
-def kind_for(rules: Iterable[SeatRule]) -> SampleKind:
+def kind_for(rules: Iterable[SeatRule | DuplexSeatRule]) -> SampleKind:
     """The cheapest kind that serves all rows."""
-    return max((_kind(rule) for rule in rules), default=SampleKind.GREEDY)
+    rules = tuple(rules)
+    sessions = [rule for rule in rules if isinstance(rule, DuplexSeatRule)]
+    texts = [_kind(rule) for rule in rules if isinstance(rule, SeatRule)]
+    if not sessions:
+        return max(texts, default=SampleKind.GREEDY)
+    if SampleKind.SORT in texts or any(_needs_sort(rule) for rule in sessions):
+        return SampleKind.DUPLEX_SORT
+    return SampleKind.DUPLEX_TOP_K if texts else SampleKind.DUPLEX
+
+
+def _needs_sort(rule: DuplexSeatRule) -> bool:
+    draws_from_all = not rule.is_greedy and not 1 <= rule.top_k <= MAX_CANDIDATES
+    return draws_from_all or rule.listen_top_k > MAX_CANDIDATES
 
 
 def _kind(rule: SeatRule) -> SampleKind:

@@ -95,7 +95,7 @@ class ThinkerEngine:
         piece, turn, rows = self._reader.read(job, None)
         seq = Sequence(job.seq_id, piece, is_resumable=job.is_resumable)
         self._book.admit(seq)
-        self._records[job.seq_id] = SequenceRecord(seq, turn, rows)
+        self._records[job.seq_id] = SequenceRecord(seq, turn, rows, rows_from=job.rows_from)
 
     def extend(self, seq_id: str, piece: ThinkerPiece) -> None:
         """Begin another turn of a resumable sequence, once the one that draws has ended. Raises as `admit`."""
@@ -126,6 +126,11 @@ class ThinkerEngine:
         if self._book.abort(seq_id):
             self._finish_if_ended(self._records[seq_id], TurnEnd.ABORT)
 
+    def can_cut(self, seq_id: str) -> bool:
+        """Whether `cut` may be called now: between two turns, once the last launch of the first has come back."""
+        seq = self._book.get(seq_id)
+        return not seq.in_flight and seq.state in (SequenceState.PARKED, SequenceState.SPILLED)
+
     def cut(self, seq_id: str, cut: Cut) -> None:
         """Shorten the context of a parked sequence that has no row in flight. Raises StateError otherwise."""
         plan = self._scheduler.cut(seq_id, cut)
@@ -145,7 +150,7 @@ class ThinkerEngine:
             for media in record.rows.values():
                 if media.ready is not None:
                     self._stream.follow(media.ready)
-        step = self._planner.plan(scheduled, self._records)
+        step = self._planner.plan(scheduled, self._records, self._reader.duplex_ids)
         self._sender.send_step(step)
         start_s = self._clock()
         result = self._runner.run(step)
@@ -194,10 +199,10 @@ class ThinkerEngine:
         record = self._records.get(seq.seq_id)
         turn = None if record is None or record.seq is not seq else record.turn
         # A full turn draws once more to get the row of its last token; what it draws is dropped.
-        counts = turn is not None and row.draws and not turn.is_full
-        stop_id = drawn if counts and turn is not None and drawn in turn.sampling.stop_ids else None
-        is_kept = counts and stop_id is None
-        if not self._scheduler.commit(row, (drawn,) if is_kept else ()):
+        counts = turn is not None and seq.state is SequenceState.RUNNING and row.draws and not turn.is_full
+        kept, stop_id = turn.judge(drawn) if counts and turn is not None else (None, None)
+        new_ids: tuple[int, ...] = () if kept is None else (kept,)
+        if not self._scheduler.commit(row, new_ids):
             return
         assert record is not None
         assert turn is not None
@@ -206,29 +211,34 @@ class ThinkerEngine:
         if turn.wants_hidden and row.draws and turn.generated:
             assert result.hidden is not None
             hidden, row_ids = result.hidden[index : index + 1], (turn.generated[-1],)
-        if is_kept:
-            turn.generated.append(drawn)
-        record.num_draws += counts
+        if index in result.given:
+            hidden = result.given[index]
+            end = row.start + row.num_tokens
+            row_ids = new_ids = tuple(seq.tokens[end - len(hidden) : end])
+            record.rows_from = end
+        if counts:
+            record.take(drawn, kept)
         reason = None
         if stop_id is not None:
             reason = TurnEnd.STOP
-        elif row.draws and (not is_kept or (seq.draws_left == 0 and seq.num_draws_in_flight == 0)):
-            reason = TurnEnd.LENGTH
+        elif row.draws and (not new_ids or (seq.draws_left == 0 and seq.num_draws_in_flight == 0)):
+            reason, stop_id = TurnEnd.LENGTH, turn.limit_stop_id
         if reason is not None:
             self._book.end_turn(seq.seq_id)
         has_ended = reason is not None or (seq.state is not SequenceState.RUNNING)
-        if has_ended or is_kept or row_ids:
+        if has_ended or new_ids or row_ids:
             self._outputs.append(
                 ThinkerOutput(
                     seq_id=seq.seq_id,
                     epoch=row.epoch,
-                    new_ids=(drawn,) if is_kept else (),
+                    new_ids=new_ids,
                     row_ids=row_ids,
                     hidden=hidden,
                     ready=result.fence if row_ids else None,
                     has_ended_turn=has_ended,
                     finish_reason=reason,
                     stop_id=stop_id,
+                    is_turn_open=record.memory.is_turn_open,
                     is_last=seq.is_ended,
                     num_prompt_tokens=record.num_prompt_tokens,
                     num_cached_tokens=seq.num_cached_tokens or 0,
@@ -251,6 +261,7 @@ class ThinkerEngine:
                 epoch=seq.epoch,
                 has_ended_turn=True,
                 finish_reason=reason,
+                is_turn_open=record.memory.is_turn_open,
                 is_last=True,
                 num_prompt_tokens=record.num_prompt_tokens,
                 num_cached_tokens=seq.num_cached_tokens or 0,

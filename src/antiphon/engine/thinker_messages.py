@@ -1,12 +1,16 @@
 """What the Thinker engine is given and what it gives back."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from torch import Tensor
 
+from antiphon.core.errors import SamplingError
 from antiphon.engine.device_stream import Fence
+from antiphon.engine.duplex_decision import DecisionIds, DecisionSampling
 from antiphon.engine.sampling_range import require_range
+from antiphon.layers.decision_rows import RING_IDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +75,54 @@ class ThinkerSampling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DuplexRule:
+    """How the answer to one unit of a duplex session is decided, and what ends it (model specification, 5.2 and 5.3).
+
+    A turn under this rule is one unit: it ends at a terminator (listen, chunk end, chunk end of speech), which is
+    reported and not fed. A listen inside an open turn is fed, and reported, as *tts_bos_id*. Whether a turn is open,
+    what the penalty has seen and how many draws were made go with the sequence from unit to unit.
+
+    Attributes:
+        ids: ids by role; all sessions of an engine have the same.
+        max_tokens: of the unit with its terminator, at least 2: the last is the chunk end, without asking the model.
+        seed: 0 … 2^63 − 1.
+        accepts: asked about every id behind the unit's first that ends nothing, on the engine's thread: the ids behind
+            the first one, this one last. False ends the unit in front of it, as a chunk end; it counts as drawn.
+    """
+
+    sampling: DecisionSampling
+    ids: DecisionIds
+    listen_id: int
+    tts_bos_id: int
+    chunk_tts_eos_id: int
+    max_tokens: int = 20
+    seed: int = 0
+    accepts: Callable[[tuple[int, ...]], bool] | None = None
+
+    def __post_init__(self) -> None:
+        require_range("max_tokens", self.max_tokens, 2)
+        require_range("seed", self.seed, 0)
+        if self.sampling.penalty_window > RING_IDS:
+            raise SamplingError(
+                f"penalty_window is {self.sampling.penalty_window}; this engine remembers the last {RING_IDS} ids, "
+                "lower it"
+            )
+
+    @property
+    def terminators(self) -> frozenset[int]:
+        return frozenset((self.listen_id, self.ids.chunk_eos, self.chunk_tts_eos_id))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ThinkerPiece:
     """One turn's input for a parked (or, queued, for a busy) sequence; positions go on.
 
     Without *decode* a piece that waits or computes joins the next one: one turn, one end.
 
     Attributes:
-        sampling: None keeps the rule of the last turn.
+        sampling: how a text answer is drawn. With *duplex* None too, the rule of the last turn holds.
+        duplex: how a unit's answer is decided, instead of *sampling*.
+        closes_turn: the duplex session's turn is no longer open when this piece begins (a forced listen).
         decode: draw an answer behind *ids*; otherwise they are only computed.
         wants_hidden: hand on the rows of the drawn tokens.
         deadline_s: on the engine's clock; earlier goes first within a priority.
@@ -88,6 +133,8 @@ class ThinkerPiece:
     ids: tuple[int, ...]
     media: tuple[MediaRows, ...] = ()
     sampling: ThinkerSampling | None = None
+    duplex: DuplexRule | None = None
+    closes_turn: bool = False
     decode: bool = True
     wants_hidden: bool = False
     deadline_s: float = 0.0
@@ -101,10 +148,13 @@ class ThinkerJob(ThinkerPiece):
 
     Attributes:
         is_resumable: parked when a turn ends, until `close_input` or `abort`; otherwise it ends with its only turn.
+        rows_from: of a job that only computes: report *ids* from this one on, with their rows, as if they were drawn.
+            They are never found in the prefix cache.
     """
 
     seq_id: str
     is_resumable: bool = False
+    rows_from: int | None = None
 
 
 class TurnEnd(Enum):
@@ -128,7 +178,8 @@ class ThinkerOutput:
             it are never handed over.
         has_ended_turn: nothing more comes from this turn.
         finish_reason: why, at the end of a turn that drew or that did not end well.
-        stop_id: the id that ended it.
+        stop_id: the id that ended it; of a unit that reached its limit, the chunk end that must be fed.
+        is_turn_open: whether the duplex session's turn is open behind these ids.
         is_last: the sequence is gone; exactly one output of a sequence says so.
         error: one line, with finish_reason ERROR.
     """
@@ -142,6 +193,7 @@ class ThinkerOutput:
     has_ended_turn: bool = False
     finish_reason: TurnEnd | None = None
     stop_id: int | None = None
+    is_turn_open: bool = False
     is_last: bool = False
     num_prompt_tokens: int = 0
     num_cached_tokens: int = 0

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from antiphon.engine.duplex_seat_rule import DuplexIds, DuplexSeatRule
 from antiphon.engine.scheduler import ScheduledStep
 from antiphon.engine.sequence import Sequence, SequenceState, StepRow
 from antiphon.engine.slots import SlotPool
@@ -17,7 +18,7 @@ class Seat:
     """A seat lent to one sequence: its rule, and how much of its block table the device knows."""
 
     number: int
-    rule: SeatRule
+    rule: SeatRule | DuplexSeatRule
     num_blocks: int
 
 
@@ -32,14 +33,19 @@ class StepPlanner:
         self._pool = SlotPool(num_seats, name="thinker seats")
         self._bucket_for = bucket_for
         self._seats: dict[Sequence, Seat] = {}
+        self._told_ids: DuplexIds | None = None
 
     @property
     def num_lent(self) -> int:
         return self._pool.num_lent
 
-    def plan(self, scheduled: ScheduledStep, records: Mapping[str, SequenceRecord]) -> StepInput:
-        """The launch of *scheduled*, whose sequences are among *records*."""
+    def plan(
+        self, scheduled: ScheduledStep, records: Mapping[str, SequenceRecord], duplex_ids: DuplexIds | None = None
+    ) -> StepInput:
+        """The launch of *scheduled*, whose sequences are among *records*; *duplex_ids* as far as they are known."""
         self._free_seats()
+        new_ids = None if duplex_ids is self._told_ids else duplex_ids
+        self._told_ids = duplex_ids
         updates = [update for row in scheduled.decodes for update in self._new_blocks(row.seq)]
         decodes = tuple(self._seats[row.seq].number for row in scheduled.decodes)
         prefills: list[PrefillRow] = []
@@ -61,13 +67,14 @@ class StepPlanner:
             moves=scheduled.moves,
             table_updates=tuple(updates),
             keeps_hidden=any(records[row.seq.seq_id].turn.wants_hidden for row in scheduled.rows if row.draws),
+            duplex_ids=new_ids,
         )
 
     def _prefill(self, row: StepRow, record: SequenceRecord) -> PrefillRow:
         seq = row.seq
         seat = None
         if row.draws:
-            rule = record.turn.rule(record.num_draws)
+            rule = record.seat_rule()
             seat = self._seats.get(seq)
             if seat is None:
                 seat = self._seats[seq] = Seat(self._pool.lend(seq.seq_id), rule, 0)
@@ -78,6 +85,7 @@ class StepPlanner:
             blocks=tuple(seq.table.blocks),
             seat=-1 if seat is None else seat.number,
             rule=None if seat is None else seat.rule,
+            keep_from=_keep_from(row, record),
         )
 
     def _new_blocks(self, seq: Sequence) -> list[tuple[int, int, int]]:
@@ -92,3 +100,10 @@ class StepPlanner:
             if seq.state is not SequenceState.RUNNING and not seq.in_flight:
                 self._pool.give_back(seat.number, seq.seq_id)
                 del self._seats[seq]
+
+
+def _keep_from(row: StepRow, record: SequenceRecord) -> int | None:
+    """The row's first token whose hidden state is to be reported."""
+    if record.rows_from is None or record.rows_from >= row.start + row.num_tokens:
+        return None
+    return max(record.rows_from - row.start, 0)

@@ -1,8 +1,9 @@
 """Carries launches out on the device: prefills plainly, decode steps as captured graphs, draws included."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from antiphon.engine.device_stream import DeviceStream, Fence
 from antiphon.engine.graph_cache import GraphCache
 from antiphon.engine.paged_cache import PagedCache, upload
 from antiphon.engine.settings import ThinkerSettings
-from antiphon.engine.text_sampler import SampleKind, draw
+from antiphon.engine.text_sampler import SampleKind
 from antiphon.engine.thinker_model import TextWeights
 from antiphon.engine.thinker_seats import ThinkerSeats
 from antiphon.engine.thinker_step import PrefillRow, StepInput
@@ -21,6 +22,9 @@ from antiphon.layers.paged_attention import PagedAttend, can_use_kernels
 from antiphon.layers.paged_batch import PagedBatch
 
 _WARM_PREFILLS = (1, 64)  # each size of the extend kernel's query tile once
+# A duplex rule that needs a sort is odd enough to run plainly.
+_DUPLEX_KINDS = (SampleKind.DUPLEX, SampleKind.DUPLEX_TOP_K)
+_TEXT_KINDS = tuple(kind for kind in SampleKind if not kind.has_duplex)
 POISONED = -1  # drawn by a row whose hidden state is not finite
 
 
@@ -29,15 +33,18 @@ class StepResult:
     """What a launch leaves behind. Readable once *fence* has passed.
 
     Attributes:
-        drawn: [decodes + prefill rows] int64 on the host, `POISONED` where the row is not finite; what a row that draws
-            nothing holds counts only for that.
+        drawn: [decodes + prefill rows] int64 on the host, ids or decisions of duplex sessions (see `decision_rows`),
+            `POISONED` where the row is not finite; what a row that draws nothing holds counts only for that.
         hidden: [decodes + prefill rows, hidden] on the device: of the last token that each row forwarded; None if not
             asked for.
+        given: by the index of a prefill row among them all: hidden states [n, hidden] of its tokens from `keep_from`
+            on.
     """
 
     fence: Fence
     drawn: Tensor
     hidden: Tensor | None
+    given: Mapping[int, Tensor]
 
 
 class ThinkerRunner:
@@ -87,6 +94,7 @@ class ThinkerRunner:
         self._graphs = GraphCache("thinker", stream, counters, enabled=can_capture)
         self._buckets = settings.graph_batches if can_capture else ()
         # The largest first, so that the smaller ones find their memory in the pool.
+        self._warm_kinds = _TEXT_KINDS + (_DUPLEX_KINDS if settings.num_audio_streams else ())
         self._warm_batches = sorted(settings.graph_batches, reverse=True) if self._use_kernels else [1]
 
     def bucket_for(self, num_rows: int) -> int:
@@ -96,7 +104,7 @@ class ThinkerRunner:
     def warm_up(self, report: Callable[[str], None]) -> None:
         """Capture a decode step for each bucket and kind, and load the prefill kernels. Writes to scratch only."""
         for bucket in self._warm_batches:
-            for kind in SampleKind:
+            for kind in self._warm_kinds:
                 report(f"thinker: decode step, {bucket} rows, {kind.name.lower()}")
                 self._graphs.prepare((bucket, kind), partial(self._decode_step, bucket, kind))
         for num_tokens in _WARM_PREFILLS:
@@ -107,11 +115,16 @@ class ThinkerRunner:
 
     def run(self, step: StepInput) -> StepResult:
         """Issue one launch; returns at once on a GPU."""
+        if self._use_kernels:
+            self._counters.use("thinker_triton")
         with self._stream.active():
             self.cache.move(step.moves)
+            if step.duplex_ids is not None:
+                self._seats.duplex.set_ids(step.duplex_ids)
             self._seats.update_tables(step.table_updates)
+            given: dict[int, Tensor] = {}
             if step.prefills:
-                drawn, hidden = self._mixed_step(step)
+                drawn, hidden = self._mixed_step(step, given)
             else:
                 drawn, hidden = self._decode(step)
             num_rows = len(step.decodes) + len(step.prefills)
@@ -122,11 +135,12 @@ class ThinkerRunner:
                 landing.copy_(drawn, non_blocking=True)
             else:
                 landing = drawn.clone()
-            return StepResult(self._stream.fence(), landing, kept)
+            return StepResult(self._stream.fence(), landing, kept, given)
 
     def cut(self, plan: CutPlan) -> None:
         """Move rows within the cache."""
         with self._stream.active():
+            self.cache.move(plan.moves)
             self.cache.cut(plan)
 
     def _decode(self, step: StepInput) -> tuple[Tensor, Tensor]:
@@ -158,8 +172,8 @@ class ThinkerRunner:
         self._hidden[:num_rows] = hidden
         self._drawn[:num_rows] = self._draw(hidden, seats, kind)
 
-    def _mixed_step(self, step: StepInput) -> tuple[Tensor, Tensor]:
-        """Prefill rows, with decode rows in front."""
+    def _mixed_step(self, step: StepInput, given: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
+        """Prefill rows, with decode rows in front. Fills *given* as `StepResult` has it."""
         device, num_decodes = self._stream.device, len(step.decodes)
         lengths = [len(row.ids) for row in step.prefills]
         contexts = [row.start + len(row.ids) for row in step.prefills]
@@ -213,6 +227,10 @@ class ThinkerRunner:
             start = num_decodes + part.start
             embeds[start : start + len(part.rows)] = part.rows.to(embeds, non_blocking=True)
         hidden = self._forward(embeds, batch)
+        for index, (row, end) in enumerate(zip(step.prefills, accumulate(lengths), strict=True)):
+            if row.keep_from is not None:
+                start = num_decodes + end - len(row.ids)
+                given[num_decodes + index] = hidden[start + row.keep_from : num_decodes + end].clone()
         hidden = hidden[batch.query_start[1:].long() - 1]
         # Rows that draw nothing follow the padding's rule; only whether they are finite is of interest.
         seats = upload(
@@ -229,11 +247,11 @@ class ThinkerRunner:
 
     def _draw(self, hidden: Tensor, seats: Tensor, kind: SampleKind) -> Tensor:
         """Draw for rows [B, hidden] and advance their seats."""
-        drawn = draw(self._weights.logits(hidden), seats, self._seats.sampler, kind)
+        drawn = self._seats.draw(self._weights.logits(hidden), seats, kind, use_kernels=self._use_kernels)
         drawn = self._weights.group.agree(drawn)
         is_finite = hidden.isfinite().all(-1)
         # A poisoned row goes on with a harmless token until the host has seen it.
-        self._seats.advance(seats, torch.where(is_finite, drawn, 0))
+        self._seats.advance(seats, torch.where(is_finite, drawn, 0), kind, use_kernels=self._use_kernels)
         return torch.where(is_finite, drawn, POISONED)
 
     def _kv_index(self, tables: Tensor, positions: Tensor) -> Tensor:

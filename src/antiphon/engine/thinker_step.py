@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from antiphon.engine.block_table import BlockMove
+from antiphon.engine.duplex_seat_rule import DuplexIds, DuplexSeatRule
 from antiphon.engine.text_sampler import SampleKind
 from antiphon.engine.text_sampler_state import SeatRule
 
@@ -24,13 +25,15 @@ class PrefillRow:
     Attributes:
         seat: where the drawn token and what follows from it are kept; −1 if the row draws nothing.
         rule: the seat's sampling rule; None without a seat.
+        keep_from: the first of *ids* whose hidden state is kept; None: no one's. Of interest to rank 0 only.
     """
 
     ids: tuple[int, ...]
     start: int
     blocks: tuple[int, ...]
     seat: int = -1
-    rule: SeatRule | None = None
+    rule: SeatRule | DuplexSeatRule | None = None
+    keep_from: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class StepInput:
         table_updates: (seat, place in its table, block) of blocks that decoding sequences were given.
         media: parts over the prefill tokens, counted from the first token of the first prefill row.
         keeps_hidden: the hidden state of each row's last token is wanted.
+        duplex_ids: once, before the first rule of a duplex session.
     """
 
     kind: SampleKind
@@ -53,3 +57,4 @@ class StepInput:
     moves: tuple[BlockMove, ...] = ()
     table_updates: tuple[tuple[int, int, int], ...] = ()
     keeps_hidden: bool = False
+    duplex_ids: DuplexIds | None = None

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from antiphon.core.errors import PromptError, SamplingError
-from antiphon.engine.prefix_hash import MediaSpan
+from antiphon.engine.duplex_memory import DuplexMemory
+from antiphon.engine.duplex_seat_rule import DuplexIds, DuplexSeatRule
+from antiphon.engine.duplex_turn import DuplexTurn, duplex_ids
+from antiphon.engine.prefix_hash import UNSHARED, MediaSpan
 from antiphon.engine.sequence import Piece, Sequence
 from antiphon.engine.text_sampler_state import FOREVER, MAX_BANNED, SeatRule
-from antiphon.engine.thinker_messages import MediaRows, ThinkerPiece, ThinkerSampling
+from antiphon.engine.thinker_messages import DuplexRule, MediaRows, ThinkerJob, ThinkerPiece, ThinkerSampling
 
 
 @dataclass
@@ -18,11 +21,25 @@ class Turn:
 
     sampling: ThinkerSampling
     wants_hidden: bool
+    closes_turn: bool = False
     generated: list[int] = field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
-        return len(self.generated) >= self.sampling.max_tokens
+        return len(self.generated) >= self.max_kept
+
+    @property
+    def max_kept(self) -> int:
+        return self.sampling.max_tokens
+
+    @property
+    def limit_stop_id(self) -> None:
+        """Nothing stands for the end of a text that reached its limit."""
+        return None
+
+    def judge(self, drawn: int) -> tuple[int | None, int | None]:
+        """The id that is kept, or the one that ends the turn instead."""
+        return (None, drawn) if drawn in self.sampling.stop_ids else (drawn, None)
 
     def rule(self, draw_step: int) -> SeatRule:
         sampling = self.sampling
@@ -43,6 +60,9 @@ class Turn:
         )
 
 
+AnyTurn = Turn | DuplexTurn
+
+
 class SequenceRecord:
     """A live sequence.
 
@@ -50,19 +70,41 @@ class SequenceRecord:
         turn: the open one, or the last.
         waiting: turns of the pieces that wait in the scheduler, in the same order.
         rows: media rows by the id of their span.
-        num_draws: tokens drawn over all turns, stop ids included: the step of the counter RNG.
+        num_draws: tokens drawn over all text turns, stop ids included: the step of the counter RNG.
+        memory: of its duplex turns.
+        rows_from: the first given token whose row is still to be reported; None: there are none.
     """
 
-    def __init__(self, seq: Sequence, turn: Turn, rows: dict[int, MediaRows]) -> None:
-        self.seq, self.turn, self.rows = seq, turn, rows
+    def __init__(
+        self, seq: Sequence, turn: AnyTurn, rows: dict[int, MediaRows], *, rows_from: int | None = None
+    ) -> None:
+        self.seq, self.turn, self.rows, self.rows_from = seq, turn, rows, rows_from
         self.num_prompt_tokens = len(seq.tokens)
-        self.waiting: deque[Turn] = deque()
+        self.waiting: deque[AnyTurn] = deque()
         self.num_draws = 0
+        self.memory = DuplexMemory()
 
     def begin_absorbed(self) -> None:
         """Go on to the turns whose pieces the scheduler has taken from its queue."""
         while len(self.waiting) > len(self.seq.pieces):
             self.turn = self.waiting.popleft()
+            if self.turn.closes_turn:
+                self.memory.is_turn_open = False
+
+    def take(self, drawn: int, kept: int | None) -> None:
+        """Go on behind what the device drew for the turn, which was judged."""
+        if isinstance(self.turn, DuplexTurn):
+            self.turn.take(drawn, kept, self.memory)
+            return
+        self.num_draws += 1
+        if kept is not None:
+            self.turn.generated.append(kept)
+
+    def seat_rule(self) -> SeatRule | DuplexSeatRule:
+        """How the turn's next token is drawn."""
+        if isinstance(self.turn, DuplexTurn):
+            return self.turn.seat_rule(self.memory)
+        return self.turn.rule(self.num_draws)
 
     def keep_rows(self) -> None:
         """Forget media rows whose span a cut dropped."""
@@ -71,27 +113,30 @@ class SequenceRecord:
 
 
 class PieceReader:
-    """Checks pieces and turns them into what the scheduler understands."""
+    """Checks pieces and turns them into what the scheduler understands.
+
+    Attributes:
+        duplex_ids: the roles of ids in duplex sessions, as the first of them named them; None before it.
+    """
 
     def __init__(self, *, vocab_size: int, hidden_size: int) -> None:
+        self.duplex_ids: DuplexIds | None = None
         self._vocab_size, self._hidden_size = vocab_size, hidden_size
         self._next_span = 0
+        self._last_rule: DuplexRule | None = None  # whose ids were checked last
 
-    def read(self, piece: ThinkerPiece, last: ThinkerSampling | None) -> tuple[Piece, Turn, dict[int, MediaRows]]:
+    def read(
+        self, piece: ThinkerPiece, last: ThinkerSampling | DuplexRule | None
+    ) -> tuple[Piece, AnyTurn, dict[int, MediaRows]]:
         """The scheduler's piece, the turn it opens, and its media rows by span id.
 
         Raises:
             PromptError: an id outside the vocabulary, or media that do not fit their piece.
-            SamplingError: a stop id outside the vocabulary, too many of them, or no rule to draw by.
+            SamplingError: an id of the rule outside the vocabulary, too many stop ids, two rules, or none to draw by.
         """
         if any(not 0 <= token < self._vocab_size for token in piece.ids):
             raise PromptError(f"the prompt holds an id outside 0 … {self._vocab_size - 1}, the model's vocabulary")
-        sampling = piece.sampling or last
-        if sampling is None:
-            if piece.decode:
-                raise SamplingError("a turn that draws needs sampling parameters; none were given so far")
-            sampling = ThinkerSampling()
-        self._check_ids(sampling)
+        turn = self._open_turn(piece, last)
         spans, rows, end = [], {}, 0
         for media in piece.media:
             self._check_rows(media, end, len(piece.ids))
@@ -99,8 +144,14 @@ class PieceReader:
             spans.append(MediaSpan(media.start, end, media.digest, self._next_span))
             rows[self._next_span] = media
             self._next_span += 1
+        if isinstance(piece, ThinkerJob) and piece.rows_from is not None:
+            if piece.decode or not end <= piece.rows_from < len(piece.ids):
+                raise PromptError(
+                    f"rows from token {piece.rows_from}: only of a job that draws nothing, behind its media"
+                )
+            spans.append(MediaSpan(piece.rows_from, len(piece.ids), b"", UNSHARED))
         # The row of the last token comes with the draw after it, which is then dropped.
-        max_draws = (sampling.max_tokens + piece.wants_hidden) if piece.decode else 0
+        max_draws = (turn.max_kept + turn.wants_hidden) if piece.decode else 0
         read = Piece(
             ids=piece.ids,
             media=tuple(spans),
@@ -109,7 +160,37 @@ class PieceReader:
             priority=piece.priority,
             epoch=piece.epoch,
         )
-        return read, Turn(sampling, piece.wants_hidden and piece.decode), rows
+        return read, turn, rows
+
+    def _open_turn(self, piece: ThinkerPiece, last: ThinkerSampling | DuplexRule | None) -> AnyTurn:
+        if piece.sampling is not None and piece.duplex is not None:
+            raise SamplingError("a piece has both sampling and duplex; its answer is drawn by one rule, leave one out")
+        rule = piece.duplex or piece.sampling or last
+        if rule is None:
+            if piece.decode:
+                raise SamplingError("a turn that draws needs sampling parameters; none were given so far")
+            rule = ThinkerSampling()
+        wants_hidden = piece.wants_hidden and piece.decode
+        if isinstance(rule, DuplexRule):
+            self._check_duplex_ids(rule)
+            return DuplexTurn(rule, wants_hidden, piece.closes_turn)
+        self._check_ids(rule)
+        return Turn(rule, wants_hidden, piece.closes_turn)
+
+    def _check_duplex_ids(self, rule: DuplexRule) -> None:
+        if rule is self._last_rule:
+            return
+        ids = duplex_ids(rule)
+        outside = [token for token in (*ids.all, rule.chunk_tts_eos_id) if not 0 <= token < self._vocab_size]
+        if outside:
+            raise SamplingError(
+                f"a duplex rule names the id {outside[0]}; the vocabulary has the ids 0 to {self._vocab_size - 1}"
+            )
+        if self.duplex_ids not in (None, ids):
+            raise SamplingError(
+                "a duplex rule gives ids other roles than the sessions before it; one model has one set"
+            )
+        self.duplex_ids, self._last_rule = ids, rule
 
     def _check_ids(self, sampling: ThinkerSampling) -> None:
         special = sampling.stop_ids | sampling.never_ids
@@ -135,7 +216,7 @@ def rows_within(record: SequenceRecord, start: int, end: int) -> list[tuple[int,
     parts = []
     for span in record.seq.media:
         first, last = max(span.start, start), min(span.end, end)
-        if first < last:
+        if first < last and span.id != UNSHARED:
             media = record.rows[span.id]
             parts.append((first - start, media.rows[first - span.start : last - span.start], media))
     return parts

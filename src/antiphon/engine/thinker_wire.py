@@ -12,6 +12,7 @@ from torch import Tensor
 
 from antiphon.engine.block_table import BlockMove, CutPlan
 from antiphon.engine.device_stream import DeviceStream
+from antiphon.engine.duplex_seat_rule import DuplexIds, DuplexSeatRule
 from antiphon.engine.text_sampler import SampleKind
 from antiphon.engine.text_sampler_state import SeatRule
 from antiphon.engine.thinker_step import MediaPart, PrefillRow, StepInput
@@ -45,6 +46,7 @@ class StepSender:
             numbers: list[int] = []
             for part in (plan.sources, plan.destinations, plan.shifts):
                 _put(numbers, part)
+            _write_moves(plan.moves, numbers)
             self._send(_Order.CUT, numbers, [])
 
     def send_stop(self) -> None:
@@ -79,7 +81,7 @@ class StepReceiver:
             return None
         reader = iter(numbers.tolist())
         if order == _Order.CUT:
-            return CutPlan(_get(reader), _get(reader), _get(reader))
+            return CutPlan(_get(reader), _get(reader), _get(reader), _read_moves(reader))
         return _read_step(reader, iter(floats.tolist()), self._receive_rows)
 
     def _receive_rows(self, num_rows: int) -> Tensor:
@@ -97,49 +99,110 @@ def _get(reader: Iterator[int]) -> tuple[int, ...]:
     return tuple(next(reader) for _ in range(next(reader)))
 
 
+def _write_moves(moves: tuple[BlockMove, ...], numbers: list[int]) -> None:
+    numbers.append(len(moves))
+    for move in moves:
+        numbers.append(move.to_host)
+        _put(numbers, tuple(number for pair in move.pairs for number in pair))
+
+
+def _read_moves(numbers: Iterator[int]) -> tuple[BlockMove, ...]:
+    moves = []
+    for _ in range(next(numbers)):
+        to_host, pairs = bool(next(numbers)), _get(numbers)
+        moves.append(BlockMove(to_host, tuple(zip(pairs[::2], pairs[1::2], strict=True))))
+    return tuple(moves)
+
+
 def _write_step(step: StepInput, numbers: list[int], floats: list[float]) -> None:
     numbers += (step.kind, step.bucket, step.keeps_hidden)
     _put(numbers, step.decodes)
     _put(numbers, tuple(number for update in step.table_updates for number in update))
-    numbers.append(len(step.moves))
-    for move in step.moves:
-        numbers.append(move.to_host)
-        _put(numbers, tuple(number for pair in move.pairs for number in pair))
+    _write_moves(step.moves, numbers)
     numbers.append(len(step.prefills))
     for row in step.prefills:
         numbers += (row.start, row.seat)
         _put(numbers, row.ids)
         _put(numbers, row.blocks)
         if row.rule is not None:
+            numbers.append(isinstance(row.rule, DuplexSeatRule))
+        if isinstance(row.rule, DuplexSeatRule):
+            _write_duplex_rule(row.rule, numbers, floats)
+        elif row.rule is not None:
             _write_rule(row.rule, numbers, floats)
     numbers.append(len(step.media))
     for part in step.media:
         numbers += (part.start, len(part.rows))
+    _put(numbers, () if step.duplex_ids is None else (*step.duplex_ids.roles, *step.duplex_ids.forbidden))
 
 
 def _read_step(numbers: Iterator[int], floats: Iterator[float], receive_rows: Callable[[int], Tensor]) -> StepInput:
     kind, bucket, keeps_hidden = next(numbers), next(numbers), next(numbers)
     decodes, updates = _get(numbers), _get(numbers)
-    moves = []
-    for _ in range(next(numbers)):
-        to_host, pairs = bool(next(numbers)), _get(numbers)
-        moves.append(BlockMove(to_host, tuple(zip(pairs[::2], pairs[1::2], strict=True))))
+    moves = _read_moves(numbers)
     prefills = []
     for _ in range(next(numbers)):
         start, seat = next(numbers), next(numbers)
         ids, blocks = _get(numbers), _get(numbers)
-        rule = _read_rule(numbers, floats) if seat >= 0 else None
+        rule = _read_any_rule(numbers, floats) if seat >= 0 else None
         prefills.append(PrefillRow(ids=ids, start=start, blocks=blocks, seat=seat, rule=rule))
     sizes = [(next(numbers), next(numbers)) for _ in range(next(numbers))]
+    duplex_ids = _get(numbers)
     return StepInput(
         kind=SampleKind(kind),
         decodes=decodes,
         bucket=bucket,
         prefills=tuple(prefills),
         media=tuple(MediaPart(start, receive_rows(num_rows)) for start, num_rows in sizes),
-        moves=tuple(moves),
+        moves=moves,
         table_updates=tuple(zip(updates[::3], updates[1::3], updates[2::3], strict=True)),
         keeps_hidden=bool(keeps_hidden),
+        duplex_ids=_read_duplex_ids(duplex_ids),
+    )
+
+
+def _read_duplex_ids(ids: tuple[int, ...]) -> DuplexIds | None:
+    if not ids:
+        return None
+    chunk_eos, turn_eos, tokenizer_eos, listen, tts_bos, *forbidden = ids
+    return DuplexIds(
+        chunk_eos=chunk_eos,
+        turn_eos=turn_eos,
+        tokenizer_eos=tokenizer_eos,
+        listen=listen,
+        tts_bos=tts_bos,
+        forbidden=tuple(forbidden),
+    )
+
+
+def _read_any_rule(numbers: Iterator[int], floats: Iterator[float]) -> SeatRule | DuplexSeatRule:
+    return _read_duplex_rule(numbers, floats) if next(numbers) else _read_rule(numbers, floats)
+
+
+def _write_duplex_rule(rule: DuplexSeatRule, numbers: list[int], floats: list[float]) -> None:
+    floats += (rule.temperature, rule.top_p, rule.listen_prob_scale, rule.repetition_penalty, rule.length_penalty)
+    numbers += (rule.is_greedy, rule.is_turn_open, rule.top_k, rule.listen_top_k, rule.penalty_window)
+    numbers += (rule.seed, rule.draw_step)
+    _put(numbers, rule.history)
+
+
+def _read_duplex_rule(numbers: Iterator[int], floats: Iterator[float]) -> DuplexSeatRule:
+    temperature, top_p, listen_prob_scale, repetition_penalty, length_penalty = (next(floats) for _ in range(5))
+    is_greedy, is_turn_open, top_k, listen_top_k, penalty_window, seed, draw_step = (next(numbers) for _ in range(7))
+    return DuplexSeatRule(
+        is_greedy=bool(is_greedy),
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        listen_prob_scale=listen_prob_scale,
+        listen_top_k=listen_top_k,
+        repetition_penalty=repetition_penalty,
+        penalty_window=penalty_window,
+        length_penalty=length_penalty,
+        seed=seed,
+        draw_step=draw_step,
+        is_turn_open=bool(is_turn_open),
+        history=_get(numbers),
     )
 
 

@@ -33,6 +33,15 @@ def test_the_idle_are_spilled_first_and_lose_their_cache_when_the_host_is_full(r
     assert not reclaimer.make_room(first, 5)
 
 
+def test_between_steps_only_parked_caches_leave_and_none_is_lost(reclaimer):
+    idle, mine = running(reclaimer, "a", 8), running(reclaimer, "b", 8)
+    for seq in (idle, mine):
+        reclaimer.book.park(seq.seq_id)
+    assert len(reclaimer.spill_others(mine, 9)) == 1
+    assert [seq.state for seq in (idle, mine)] == [SequenceState.SPILLED, SequenceState.PARKED]
+    assert (reclaimer.blocks.num_free, reclaimer.moves, reclaimer.preempted) == (2, [], [])
+
+
 def test_only_those_who_go_later_lose_their_blocks(reclaimer):
     early = running(reclaimer, "early", 8, deadline_s=1.0)
     late = running(reclaimer, "late", 8, deadline_s=2.0)

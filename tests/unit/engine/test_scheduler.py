@@ -4,6 +4,7 @@ import pytest
 
 from antiphon.core.errors import CapacityError, ConfigError, ContextLengthError, StateError
 from antiphon.engine.block_manager import BlockManager
+from antiphon.engine.block_table import BlockTable
 from antiphon.engine.context_window import Cut
 from antiphon.engine.prefix_hash import MediaSpan
 from antiphon.engine.scheduler import Scheduler, SchedulerConfig
@@ -449,6 +450,20 @@ def test_a_cut_without_room_or_of_a_spilled_session_is_computed_anew():
     assert (book.get("s").state, scheduler.num_rebuilt) == (SequenceState.PARKED, 2)
     book.extend("s", Piece(ids=(9,), max_draws=1))
     assert device.run()["s"] == [draw(book.get("s").tokens[:-1], 0)]
+
+
+def test_a_cut_makes_room_with_the_caches_of_other_parked_sessions():
+    scheduler, book, device = build(host=8)
+    for name in ("a", "s", "b"):
+        book.admit(session(name, range(8)))
+    device.run()
+    assert scheduler.blocks.grow(BlockTable(), scheduler.blocks.num_free * SIZE)  # whoever else holds the rest
+    plan = scheduler.cut("s", cut_of(8, 4, 6))
+    assert [move.to_host for move in plan.moves] == [True]
+    states = [book.get(name).state for name in ("a", "s", "b")]
+    assert states == [SequenceState.SPILLED, SequenceState.PARKED, SequenceState.PARKED]
+    assert (book.get("s").num_computed, scheduler.num_rebuilt) == (6, 0)
+    assert device.launch().moves == ()  # they were told once
 
 
 def test_a_cut_of_another_context_is_refused():

@@ -6,6 +6,7 @@ import torch
 from antiphon.engine import thinker_wire
 from antiphon.engine.block_table import BlockMove, CutPlan
 from antiphon.engine.device_stream import DeviceStream
+from antiphon.engine.duplex_seat_rule import DuplexIds, DuplexSeatRule
 from antiphon.engine.text_sampler import SampleKind
 from antiphon.engine.text_sampler_state import SeatRule
 from antiphon.engine.thinker_step import MediaPart, PrefillRow, StepInput
@@ -26,17 +27,34 @@ RULE = SeatRule(
     turn_step=2,
     generated=(8, 1),
 )
+DUPLEX_RULE = DuplexSeatRule(
+    is_greedy=False,
+    temperature=0.6,
+    top_k=20,
+    top_p=0.9,
+    listen_prob_scale=1.5,
+    listen_top_k=2,
+    repetition_penalty=1.05,
+    penalty_window=512,
+    length_penalty=1.1,
+    seed=2**63 - 1,
+    draw_step=31,
+    is_turn_open=True,
+    history=(4, 4, 7),
+)
 STEP = StepInput(
-    kind=SampleKind.TOP_K,
+    kind=SampleKind.DUPLEX_TOP_K,
     decodes=(3, 0),
     prefills=(
         PrefillRow(ids=(1, 2, 3), start=16, blocks=(7, 4)),
         PrefillRow(ids=(9,), start=0, blocks=(2,), seat=5, rule=RULE),
+        PrefillRow(ids=(8,), start=0, blocks=(3,), seat=6, rule=DUPLEX_RULE),
     ),
     media=(MediaPart(1, torch.randn(2, 4)),),
     moves=(BlockMove(True, ((1, 2), (3, 4))), BlockMove(False, ())),
     table_updates=((3, 1, 12),),
     keeps_hidden=True,
+    duplex_ids=DuplexIds(chunk_eos=1, turn_eos=2, tokenizer_eos=3, listen=4, tts_bos=5, forbidden=(1, 9)),
 )
 
 
@@ -76,13 +94,13 @@ def test_a_launch_arrives_as_it_was_sent(
     assert isinstance(came, StepInput)
     assert [part.start for part in came.media] == [1]
     assert torch.equal(came.media[0].rows, STEP.media[0].rows)
-    for name in ("kind", "decodes", "bucket", "prefills", "moves", "table_updates", "keeps_hidden"):
+    for name in ("kind", "decodes", "bucket", "prefills", "moves", "table_updates", "keeps_hidden", "duplex_ids"):
         assert getattr(came, name) == getattr(STEP, name)
 
 
 def test_cuts_and_the_end_arrive_too(ends: tuple[thinker_wire.StepSender, thinker_wire.StepReceiver]) -> None:
     sender, receiver = ends
-    plan = CutPlan((3, 4), (8, 9), (-2, -2))
+    plan = CutPlan((3, 4), (8, 9), (-2, -2), (BlockMove(True, ((1, 0),)),))
     sender.send_cut(plan)
     sender.send_stop()
     assert receiver.receive() == plan

@@ -4,6 +4,7 @@ Specification, sections 2.6 and 2.7.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch.nn.functional import gelu, pad, scaled_dot_product_attention
 
 from antiphon.config.checkpoint import AudioConfig
 from antiphon.core.errors import MediaError
+from antiphon.layers.audio_slots import STREAM_MEL_FRAMES, UNIT_FRAMES
 from antiphon.layers.kv_cache import KVCache
 
 _CONV_FRAMES_PER_S = 50  # mel frames of 10 ms, halved by the second convolution
@@ -35,6 +37,38 @@ class AudioStreamState:
         self.cache.clear()
 
 
+class AudioAttend(Protocol):
+    """Mixes values for queries, keys and values [B, T, H, D] of layer number *layer*: [B, T, H, D]."""
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor: ...
+
+
+class ClipAttend:
+    """Within whole clips. *mask*: see `AudioEncoder._offline_mask`."""
+
+    def __init__(self, mask: Tensor | None) -> None:
+        self.mask = mask
+
+    def __call__(self, _layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return _attend(q, k, v, self.mask)
+
+
+class StreamAttend:
+    """One stream, B = 1: its new frames attend to each other and to all that are in its cache."""
+
+    def __init__(self, cache: KVCache) -> None:
+        self.cache = cache
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values = self.cache.append(layer, k[0], v[0])
+        return _attend(q, keys.transpose(0, 1)[None], values.transpose(0, 1)[None], None)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2)
+
+
 class AudioAttention(nn.Module):
     """Multi-head attention; the key projection has no bias."""
 
@@ -47,20 +81,12 @@ class AudioAttention(nn.Module):
         self.v_proj = nn.Linear(hidden, hidden)
         self.out_proj = nn.Linear(hidden, hidden)
 
-    def forward(self, x: Tensor, mask: Tensor | None, layer: int, cache: KVCache | None) -> Tensor:
-        """x [B, T, hidden]; with a cache B is 1 and all its frames are attended to as well."""
+    def forward(self, x: Tensor, layer: int, attend: AudioAttend) -> Tensor:
+        """x [B, T, hidden]."""
         batch, length, hidden = x.shape
         heads = (batch, length, self.num_heads, hidden // self.num_heads)
-        q = self.q_proj(x).view(heads).transpose(1, 2)
-        k = self.k_proj(x).view(heads)
-        v = self.v_proj(x).view(heads)
-        if cache is None:
-            k, v = k.transpose(1, 2), v.transpose(1, 2)
-        else:
-            keys, values = cache.append(layer, k[0], v[0])
-            k, v = keys[None], values[None]
-        mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        mixed = attend(layer, self.q_proj(x).view(heads), self.k_proj(x).view(heads), self.v_proj(x).view(heads))
+        out: Tensor = self.out_proj(mixed.flatten(2))
         return out
 
 
@@ -75,8 +101,8 @@ class AudioLayer(nn.Module):
         self.fc1 = nn.Linear(config.hidden_size, config.intermediate_size)
         self.fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
 
-    def forward(self, x: Tensor, mask: Tensor | None, layer: int, cache: KVCache | None) -> Tensor:
-        x = x + self.self_attn(self.self_attn_layer_norm(x), mask, layer, cache)
+    def forward(self, x: Tensor, layer: int, attend: AudioAttend) -> Tensor:
+        x = x + self.self_attn(self.self_attn_layer_norm(x), layer, attend)
         out: Tensor = x + self.fc2(gelu(self.fc1(self.final_layer_norm(x))))
         return out
 
@@ -107,7 +133,7 @@ class AudioEncoder(nn.Module):
                 " positions; cut it into pieces"
             )
         mask = self._offline_mask([mel.shape[1] for mel in mels], x.shape[1], block_mask, x.device)
-        return self._run(x, 0, mask, None)
+        return self._run(x, self.embed_positions.weight[: x.shape[1]], ClipAttend(mask))
 
     def step(self, mel: Tensor, state: AudioStreamState, *, trim_front: int, trim_end: int) -> Tensor:
         """One more chunk of a stream, [num_mel_bins, n] → [frames, hidden]; *state* changes in place.
@@ -119,16 +145,37 @@ class AudioEncoder(nn.Module):
         if len(state) + x.shape[1] >= self.config.max_positions:
             state.reset()
         x = x[:, trim_front : x.shape[1] - trim_end]
-        return self._run(x, len(state), None, state.cache)[0]
+        positions = self.embed_positions.weight[len(state) : len(state) + x.shape[1]]
+        return self._run(x, positions, StreamAttend(state.cache))[0]
+
+    def step_units(self, mel: Tensor, is_first: Tensor, lengths: Tensor, attend: AudioAttend) -> Tensor:
+        """One unit of each of several streams: what `step` gives for them one by one.
+
+        Args:
+            mel: [B, num_mel_bins, STREAM_MEL_FRAMES]; a stream's first unit has two frames less, and zeros in front.
+            is_first: [B] bool, the stream's first unit.
+            lengths: [B] int64, frames of the stream so far, and so the position of its next one.
+            attend: keeps the streams' caches.
+
+        Returns:
+            [B, UNIT_FRAMES, hidden]
+        """
+        x = gelu(self.conv1(mel.to(self.conv1.weight)))
+        # The second convolution must see zeros in front of a first unit, not what the first made of them.
+        is_padding = torch.arange(STREAM_MEL_FRAMES, device=x.device) < STREAM_MEL_FRAMES - 2 * UNIT_FRAMES - 2
+        x = x.masked_fill((is_first[:, None] & is_padding)[:, None], 0.0)
+        x = gelu(self.conv2(x)).transpose(1, 2)[:, 1 : 1 + UNIT_FRAMES]
+        places = lengths[:, None] + torch.arange(UNIT_FRAMES, device=x.device)
+        return self._run(x, self.embed_positions.weight[places], attend)
 
     def convolve(self, mel: Tensor) -> Tensor:
         """[B, num_mel_bins, n] → [B, conv_frames(n), hidden], before positions."""
         return gelu(self.conv2(gelu(self.conv1(mel)))).transpose(1, 2)
 
-    def _run(self, x: Tensor, start: int, mask: Tensor | None, cache: KVCache | None) -> Tensor:
-        x = x + self.embed_positions.weight[start : start + x.shape[1]]
+    def _run(self, x: Tensor, positions: Tensor, attend: AudioAttend) -> Tensor:
+        x = x + positions
         for index, layer in enumerate(self.layers):
-            x = layer(x, mask, index, cache)
+            x = layer(x, index, attend)
         out: Tensor = self.layer_norm(x)
         return out
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from antiphon.config.checkpoint import ModelConfig
 from antiphon.layers.kv_cache import Attend
-from antiphon.models.thinker.audio_encoder import AudioEncoder, AudioStreamState, conv_frames
+from antiphon.models.thinker.audio_encoder import AudioAttend, AudioEncoder, AudioStreamState, conv_frames
 from antiphon.models.thinker.audio_projection import AudioProjection
 from antiphon.models.thinker.language_model import LanguageModel
 from antiphon.models.thinker.resampler import Resampler
@@ -70,4 +70,9 @@ class Thinker(nn.Module):
         """
         frames = self.apm.step(mel, state, trim_front=trim_front, trim_end=trim_end)
         rows: Tensor = self.audio_projection_layer(frames)
+        return rows
+
+    def encode_audio_units(self, mel: Tensor, is_first: Tensor, lengths: Tensor, attend: AudioAttend) -> Tensor:
+        """The next unit of each of several streams → [B, rows, hidden]; see `AudioEncoder.step_units`."""
+        rows: Tensor = self.audio_projection_layer(self.apm.step_units(mel, is_first, lengths, attend))
         return rows
