@@ -18,7 +18,6 @@ from antiphon.pipeline.build import build_omni_model
 from antiphon.pipeline.eager.voices import DEFAULT_VOICE
 from antiphon.pipeline.local_engine import LocalEngine
 from antiphon.serving.app import Services, create_app
-from antiphon.serving.eager_pipeline import EagerPipeline
 from antiphon.serving.engine_pipeline import EnginePipeline
 from antiphon.serving.served_model import describe_model
 from antiphon.serving.settings import ServeSettings
@@ -36,7 +35,7 @@ def base_url(tiny_checkpoint: Path, listen: Any) -> Iterator[str]:
     engine.start()
     assert model.folder is not None
     services = Services(
-        pipeline=EnginePipeline(engine, EagerPipeline(model)),
+        pipeline=EnginePipeline(engine),
         model=describe_model(model, deploy, root="tiny", names=("tiny",), created_s=1, is_tiny=True),
         voices=engine.voices,
         settings=ServeSettings(api_keys=("secret",)),

@@ -14,7 +14,6 @@ from antiphon.config.load import load_deploy
 from antiphon.pipeline.build import build_omni_model
 from antiphon.pipeline.local_engine import LocalEngine
 from antiphon.serving.app import Services, create_app
-from antiphon.serving.eager_pipeline import EagerPipeline
 from antiphon.serving.engine_pipeline import EnginePipeline
 from antiphon.serving.lifecycle import Lifecycle
 from antiphon.serving.served_model import describe_model
@@ -29,7 +28,7 @@ def server(tiny_checkpoint: Path, listen: Any) -> Iterator[tuple[str, LocalEngin
     engine = LocalEngine(model, deploy)
     engine.start()
     services = Services(
-        pipeline=EnginePipeline(engine, EagerPipeline(model)),
+        pipeline=EnginePipeline(engine),
         model=describe_model(model, deploy, root="tiny", names=("tiny",), created_s=1, is_tiny=True),
         voices=engine.voices,
     )

@@ -18,12 +18,19 @@ from antiphon.pipeline.messages import (
     Command,
     FrontMessage,
     RequestFailed,
+    SessionCancel,
+    SessionStart,
+    SessionTalk,
+    SessionUnit,
+    SessionVoice,
     SpokenPiece,
+    SpokenUnit,
     StageOutput,
     StagePiece,
     StageRequest,
     TalkerRequest,
     ThinkerRequest,
+    UnitCodes,
     VoiceRequest,
     WorkerDied,
 )
@@ -41,8 +48,15 @@ _STAGE_OF: Final[dict[type, str]] = {
     ThinkerRequest: THINKER,
     TalkerRequest: TALKER,
     VoiceRequest: CODE2WAV,
+    SessionStart: THINKER,
+    SessionUnit: THINKER,
+    SessionCancel: THINKER,
+    SessionTalk: TALKER,
+    SessionVoice: CODE2WAV,
     SpokenPiece: TALKER,
     CodecChunk: CODE2WAV,
+    SpokenUnit: TALKER,
+    UnitCodes: CODE2WAV,
 }
 
 
@@ -182,15 +196,15 @@ class DeviceLoop:
     def _take(self, command: Command | StagePiece | Callable[[], None]) -> None:
         if isinstance(command, Abort):
             self._abort(command.request_id)
-        elif isinstance(command, (ThinkerRequest, TalkerRequest, VoiceRequest)):
-            self._guard(command, self._admit)
-        elif isinstance(command, (SpokenPiece, CodecChunk)):
+        elif isinstance(command, StagePiece):
             self._guard(command, self._extend)
+        elif isinstance(command, StageRequest):
+            self._guard(command, self._admit)
         else:
             command()
 
     def _route(self, output: StageOutput) -> None:
-        if isinstance(output, (SpokenPiece, CodecChunk)):
+        if isinstance(output, StagePiece):
             self._guard(output, self._extend)
         else:
             if isinstance(output, RequestFailed):

@@ -27,6 +27,7 @@ def commands_for(
         sampling=request.sampling[0],
         seed=seed_of(request.sampling[0]),
         handoff=request.spoken_by,
+        given=request.given,
         deadline_s=deadline_s,
     )
     return [*commands, (THINKER, thinker)]

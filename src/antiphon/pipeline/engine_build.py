@@ -8,6 +8,7 @@ from antiphon.core.errors import ConfigError
 from antiphon.engine.counters import Counters
 from antiphon.engine.device_stream import DeviceStream
 from antiphon.engine.talker_engine import TalkerEngine
+from antiphon.engine.thinker_audio_streams import ThinkerAudioStreams
 from antiphon.engine.thinker_engine import ThinkerEngine
 from antiphon.layers.parallel import ALONE, ParallelGroup
 from antiphon.models.code2wav.cfm import make_noise_table
@@ -20,6 +21,7 @@ from antiphon.pipeline.stages.code2wav import Code2WavStage
 from antiphon.pipeline.stages.media import MediaEncoder
 from antiphon.pipeline.stages.talker import TalkerStage
 from antiphon.pipeline.stages.thinker import ThinkerStage
+from antiphon.pipeline.stages.thinker_sessions import ThinkerSessions
 from antiphon.pipeline.voice_book import PreparedVoice
 
 # CUDA priorities, the lower the sooner: speech that someone waits for, before codes, before text.
@@ -51,11 +53,12 @@ def build_stages(
     stages: list[Stage] = []
     if THINKER in names:
         stream = DeviceStream(device, priority=_PRIORITY[THINKER])
+        dtype = model.thinker.llm.lm_head.weight.dtype
         engine = ThinkerEngine(
             model.thinker,
             settings.thinker,
             device=device,
-            dtype=model.thinker.llm.lm_head.weight.dtype,
+            dtype=dtype,
             counters=counters,
             stream=stream,
             clock=clock,
@@ -70,6 +73,16 @@ def build_stages(
                 hidden_size=model.config.llm.hidden_size,
                 early_stop=settings.thinker.early_stop,
                 counters=counters,
+                sessions=ThinkerSessions(
+                    engine,
+                    model.thinker,
+                    ThinkerAudioStreams(model.thinker, settings.thinker, dtype=dtype, counters=counters, stream=stream),
+                    model.tokenizer,
+                    stream=stream,
+                    hidden_size=model.config.llm.hidden_size,
+                    max_positions=settings.thinker.max_model_len,
+                    clock=clock,
+                ),
             )
         )
     if TALKER in names:

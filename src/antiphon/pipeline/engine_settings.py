@@ -26,6 +26,8 @@ ELSEWHERE = {
         "platform": "which overlay applies",
         "async_chunk": "spread over the stages",
         "origins": "where values were written",
+        "session_mode": "whether live sessions are served, see serving/realtime/service.py",
+        "duplex_session": "limits of live sessions; max_sessions also sizes the Thinker's caches",
     },
     "StageConfig": {
         "stage_id": "name of the stage",
@@ -57,9 +59,9 @@ ELSEWHERE = {
     },
 }
 NO_EFFECT = {
-    "DeployConfig": {
-        "session_mode": "realtime sessions are not served yet, chat is served in either mode; the server says so",
-        "duplex_session": "as session_mode; max_sessions alone counts, in the size of the Thinker's cache",
+    "DuplexSessionConfig": {
+        "reaper_interval_s": "every limit has a timer of its own",
+        "warmup_frames": "every shape is captured before the server is ready",
     },
     "StageConfig": {
         "max_num_batched_tokens": "of code2wav: a launch holds one chunk of each stream",
@@ -151,6 +153,8 @@ def _thinker(config: DeployConfig, stage: StageConfig, model: ModelConfig, memor
         use_triton=switches.fused_attention,
         graph_batches=_batches(stage.max_num_seqs),
         early_stop=switches.early_stop,
+        num_audio_streams=config.duplex_session.max_sessions if config.session_mode == "duplex" else 0,
+        use_audio_batch=switches.audio_stream_batch,
     )
 
 

@@ -8,8 +8,10 @@ from antiphon.config.deploy import DeployConfig
 from antiphon.config.problems import DeployError
 from antiphon.engine.counters import Counters
 from antiphon.pipeline.device_loop import CODE2WAV, TALKER, THINKER, DeviceLoop
+from antiphon.pipeline.duplex.front import DuplexFront
 from antiphon.pipeline.engine_build import build_stages, memory_facts
 from antiphon.pipeline.engine_settings import EngineSettings, engine_settings, speech_extra, thread_problems
+from antiphon.pipeline.messages import FrontMessage
 from antiphon.pipeline.omni_model import OmniModel
 from antiphon.pipeline.orchestrator import MAX_REQUESTS, Orchestrator, RequestHandle
 from antiphon.pipeline.pump import MessagePump
@@ -78,8 +80,22 @@ class LocalEngine:
             max_requests=max_requests,
             executor=executor,
         )
-        self._pump = MessagePump(self.orchestrator.receive)
+        self.duplex = DuplexFront(
+            dict.fromkeys(self.loop.stage_names, self.loop.send),
+            model.tokenizer,
+            image_config=model.image_config,
+            num_mel_bins=model.config.audio.num_mel_bins,
+            clock=clock,
+            max_sessions=self.settings.thinker.num_audio_streams,
+            executor=executor,
+        )
+        self._pump = MessagePump(self._receive)
         self._deliver = self._pump.put
+
+    @property
+    def max_positions(self) -> int:
+        """Of one sequence of the Thinker."""
+        return self.settings.thinker.max_model_len
 
     def start(self, report: Report = _say_nothing) -> None:
         """Warm everything up, telling *report*, and begin to answer."""
@@ -89,7 +105,7 @@ class LocalEngine:
 
     def deliver_inline(self) -> None:
         """Instead of `start`, for tests that step the loop themselves: no threads."""
-        self._deliver = self.orchestrator.receive
+        self._deliver = self._receive
 
     def submit(self, request: GenerationRequest) -> RequestHandle:
         """Start a request. Raises as `Orchestrator.submit`."""
@@ -102,8 +118,13 @@ class LocalEngine:
     def close(self) -> None:
         """Abort what runs, end all threads."""
         self.orchestrator.close()
+        self.duplex.close()
         self.loop.stop()
         self._pump.stop()
+
+    def _receive(self, message: FrontMessage) -> None:
+        self.orchestrator.receive(message)
+        self.duplex.receive(message)
 
     def __enter__(self) -> "LocalEngine":
         return self

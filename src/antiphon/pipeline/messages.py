@@ -14,7 +14,9 @@ from torch import Tensor
 from antiphon.core.handoff import Handoff
 from antiphon.core.outputs import FinishReason
 from antiphon.core.sampling import SamplingParams
+from antiphon.engine.context_window import WindowConfig
 from antiphon.engine.device_stream import Fence
+from antiphon.engine.duplex_decision import DecisionSampling
 
 # --- to the stages ---
 
@@ -51,6 +53,7 @@ class ThinkerRequest:
     sampling: SamplingParams
     seed: int
     handoff: Handoff | None  # None: the answer is not spoken
+    given: tuple[int, ...] = ()  # the answer itself: forwarded and spoken as it is, none is drawn
     deadline_s: float  # on the device loop's clock
 
 
@@ -88,7 +91,73 @@ class Abort:
     epoch: int
 
 
-StageRequest = ThinkerRequest | TalkerRequest | VoiceRequest
+@dataclass(frozen=True, kw_only=True)
+class SessionStart:
+    """To the Thinker: a duplex session begins. `Abort` ends it everywhere."""
+
+    request_id: str
+    epoch: int
+    prefix: tuple[int, ...]  # the system text
+    reference: tuple[NDArray[np.float32], ...]  # features of the reference recording, each [num_mel_bins, n]
+    suffix: tuple[int, ...]
+    window: WindowConfig
+    speaks: bool
+    seed: int
+    max_unit_chars: int | None  # a unit's text ends before it has so many
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitImage:
+    """One picture or slice of a unit."""
+
+    strip: NDArray[np.float32]  # [3, P, P·L] pixels
+    grid: tuple[int, int]
+    is_slice: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionUnit:
+    """To the Thinker: a second of input. Units of a session come one at a time."""
+
+    request_id: str
+    epoch: int
+    number: int
+    mel: NDArray[np.float32]  # [num_mel_bins, n]
+    trim_front: int  # see `MelChunk`
+    trim_end: int
+    images: tuple[UnitImage, ...]
+    force_listen: bool
+    sampling: DecisionSampling
+    max_tokens: int
+    deadline_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionCancel:
+    """To the Thinker: what was being said is cut off. An open turn is closed before the next unit."""
+
+    request_id: str
+    epoch: int  # of what follows
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionTalk:
+    """To the Talker: a duplex session that speaks."""
+
+    request_id: str
+    epoch: int
+    sampling: SamplingParams
+    seed: int
+    deadline_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionVoice(VoiceRequest):
+    """To Code2Wav: a duplex session that speaks. Its turns are streams of their own."""
+
+
+SessionCommand = SessionStart | SessionUnit | SessionCancel | SessionTalk | SessionVoice
+StageRequest = ThinkerRequest | TalkerRequest | VoiceRequest | SessionCommand
 Command = StageRequest | Abort
 
 
@@ -120,7 +189,36 @@ class CodecChunk:
     is_last: bool
 
 
-StagePiece = SpokenPiece | CodecChunk
+@dataclass(frozen=True, kw_only=True)
+class SpokenUnit:
+    """Thinker to Talker: what a unit says, and the hidden row of each token. `ids` may be empty.
+
+    With `resets_voice` nothing is said: what is voiced and what waits for it is forgotten.
+    """
+
+    request_id: str
+    epoch: int
+    number: int
+    ids: tuple[int, ...]
+    rows: Tensor  # [len(ids), hidden]
+    ends_turn: bool
+    resets_voice: bool = False
+    ready: Fence | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCodes:
+    """Talker to Code2Wav: the vocoder calls of one unit, perhaps none. The last of a turn has no look-ahead."""
+
+    request_id: str
+    epoch: int
+    number: int
+    chunks: tuple[tuple[int, ...], ...]
+    ends_turn: bool
+    resets_voice: bool = False
+
+
+StagePiece = SpokenPiece | CodecChunk | SpokenUnit | UnitCodes
 
 
 # --- from the stages to the front ---
@@ -193,10 +291,95 @@ class WorkerDied:
     message: str
 
 
-RequestOutput = TextTokens | TextEnd | DrawnCodes | SpeechEnd | SpeechSamples | RequestFailed
+@dataclass(frozen=True, kw_only=True)
+class SessionOpened:
+    """The system part of a duplex session is in the context."""
+
+    request_id: str
+    epoch: int
+    num_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitDecided:
+    """A unit begins to speak, or listens. Exactly one for each unit that does not fail."""
+
+    request_id: str
+    epoch: int
+    number: int
+    speaks: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitWritten:
+    """The Thinker is done with a unit."""
+
+    request_id: str
+    epoch: int
+    number: int
+    ids: tuple[int, ...]  # said: without the unit's first id and its terminator
+    decided_ids: tuple[int, ...]  # all that were fed in front of the terminator
+    terminator: int
+    is_listen: bool
+    ends_turn: bool
+    closed_turn: bool  # an open turn was ended so that the unit could listen
+    num_input_tokens: int
+    context_tokens: int  # of the session behind the unit
+    thinker_s: float  # from the arrival of the unit's command
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitDrawn:
+    """The Talker is done with a unit."""
+
+    request_id: str
+    epoch: int
+    number: int
+    codes: tuple[int, ...]
+    has_rolled_over: bool
+    talker_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitVoiced:
+    """A unit's speech, 24 kHz. Within a turn it is a second, with zeros in front of what a first unit holds back."""
+
+    request_id: str
+    epoch: int
+    number: int
+    samples: NDArray[np.float32]  # [N]
+    code2wav_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitRefused:
+    """A unit was not begun, or cannot be spoken. The session can go on."""
+
+    request_id: str
+    epoch: int
+    number: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionCut:
+    """Units have left the context of a session."""
+
+    request_id: str
+    epoch: int
+    num_units: int
+    num_tokens: int  # by which it became shorter
+    context_tokens: int  # that it has now
+
+
+SessionOutput = SessionOpened | UnitDecided | UnitWritten | UnitDrawn | UnitVoiced | UnitRefused | SessionCut
+RequestOutput = TextTokens | TextEnd | DrawnCodes | SpeechEnd | SpeechSamples | RequestFailed | SessionOutput
 StageOutput = StagePiece | RequestOutput
 FrontMessage = RequestOutput | WorkerDied
 MESSAGES = (
     *(ThinkerRequest, TalkerRequest, VoiceRequest, Abort, SpokenPiece, CodecChunk),
+    *(SessionStart, SessionUnit, SessionCancel, SessionTalk, SessionVoice, SpokenUnit, UnitCodes),
+    *(SessionOpened, UnitDecided, UnitWritten, UnitDrawn, UnitVoiced, UnitRefused, SessionCut),
     *(TextTokens, TextEnd, DrawnCodes, SpeechEnd, SpeechSamples, RequestFailed, WorkerDied),
 )

@@ -10,6 +10,7 @@ from antiphon.config.deploy import DeployConfig
 from antiphon.config.env import read_environment
 from antiphon.core.errors import EngineError, StateError
 from antiphon.pipeline.device_loop import TALKER, THINKER
+from antiphon.pipeline.duplex.front import DuplexFront
 from antiphon.pipeline.engine_settings import speech_extra
 from antiphon.pipeline.health import Health
 from antiphon.pipeline.messages import FrontMessage
@@ -77,6 +78,14 @@ class ProcessEngine:
         self._report: Report = _say_nothing
         self._orchestrator: Orchestrator | None = None
         self._is_draining = False
+        self.duplex = DuplexFront(
+            {},
+            model.tokenizer,
+            image_config=model.image_config,
+            num_mel_bins=model.config.audio.num_mel_bins,
+            clock=monotonic,
+            max_sessions=config.duplex_session.max_sessions if config.session_mode == "duplex" else 0,
+        )
         self._pump = MessagePump(self._receive)
         self.supervisor = Supervisor(
             chosen,
@@ -104,7 +113,13 @@ class ProcessEngine:
             clock=monotonic,  # one clock for all processes of a host
             max_requests=self._max_requests,
         )
+        self.duplex.connect(self.supervisor.ports())
         self._pump.start()
+
+    @property
+    def max_positions(self) -> int:
+        """Of one sequence of the Thinker; known once the workers are ready."""
+        return self.supervisor.positions()[THINKER]
 
     @property
     def orchestrator(self) -> Orchestrator:
@@ -143,6 +158,7 @@ class ProcessEngine:
         """Abort what runs, end all workers and threads."""
         if self._orchestrator is not None:
             self._orchestrator.close()
+        self.duplex.close()
         self.supervisor.stop()
         if self._orchestrator is not None:
             self._pump.stop()
@@ -155,6 +171,7 @@ class ProcessEngine:
 
     def _receive(self, message: FrontMessage) -> None:
         self.orchestrator.receive(message)
+        self.duplex.receive(message)
 
 
 def _say_nothing(line: str) -> None:

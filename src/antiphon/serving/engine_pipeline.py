@@ -2,35 +2,24 @@
 
 from collections.abc import Mapping
 
-from antiphon.core.errors import StateError
 from antiphon.pipeline.device_loop import CODE2WAV, TALKER, THINKER
 from antiphon.pipeline.health import Health, StageHealth
 from antiphon.pipeline.local_engine import LocalEngine
 from antiphon.pipeline.orchestrator import RequestHandle
 from antiphon.pipeline.process_engine import ProcessEngine
 from antiphon.pipeline.request import GenerationRequest
-from antiphon.serving.eager_pipeline import EagerPipeline
 
 
 class EnginePipeline:
-    """Answers with *engine*, which has been started.
+    """Answers with *engine*, which has been started."""
 
-    Args:
-        reader: speaks given texts, which the engine cannot; None: they are refused.
-    """
-
-    def __init__(self, engine: LocalEngine | ProcessEngine, reader: EagerPipeline | None = None) -> None:
+    def __init__(self, engine: LocalEngine | ProcessEngine) -> None:
         self._engine = engine
-        self._reader = reader
         self._is_closed = False
 
     def submit(self, request: GenerationRequest) -> RequestHandle:
         """Start *request*. Raises as `Orchestrator.submit`."""
-        if not request.given:
-            return self._engine.submit(request)
-        if self._reader is None:
-            raise StateError("this layout cannot speak given texts: its stages are in processes of their own")
-        return self._reader.submit(request)
+        return self._engine.submit(request)
 
     def health(self) -> Health:
         if isinstance(self._engine, ProcessEngine):
@@ -55,6 +44,4 @@ class EnginePipeline:
         if self._is_closed:
             return
         self._is_closed = True
-        if self._reader is not None:
-            self._reader.close()
         self._engine.close()

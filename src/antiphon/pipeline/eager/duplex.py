@@ -32,6 +32,7 @@ class DuplexSession:
         model: the loaded model.
         options: session arguments.
         noise: chance for the decisions and the talker, one stream in the order they draw.
+        talker_noise: chance for the talker alone, as the engine has it; None: it shares *noise*.
         voice: the voice to speak with; None where `generate_audio` is off.
         talker_sampling: None for the defaults.
         sequence: the Thinker sequence to fill; None for a new one.
@@ -44,6 +45,7 @@ class DuplexSession:
         options: DuplexOptions,
         *,
         noise: NoiseSource,
+        talker_noise: NoiseSource | None = None,
         voice: Voice | None = None,
         talker_sampling: TalkerSampling | None = None,
         sequence: ThinkerSequence | None = None,
@@ -61,7 +63,11 @@ class DuplexSession:
                     "a duplex session that speaks needs the speech stages and a voice; or generate_audio off"
                 )
             self.speaker = UnitSpeaker(
-                model.talker, voice, noise, sampling=talker_sampling, always_flushes=options.rules.always_flushes
+                model.talker,
+                voice,
+                noise if talker_noise is None else talker_noise,
+                sampling=talker_sampling,
+                always_flushes=options.rules.always_flushes,
             )
         self.num_media_units = 0  # units with audio or frames that could be fed
         self._model = model

@@ -14,8 +14,10 @@ from antiphon.pipeline.messages import (
     Command,
     RequestFailed,
     RequestOutput,
+    SessionTalk,
     SpeechEnd,
     SpeechSamples,
+    StageRequest,
     TalkerRequest,
     TextEnd,
     ThinkerRequest,
@@ -161,10 +163,10 @@ class RequestDesk:
         return self._router.release(request_id)
 
 
-def _stage_of(command: ThinkerRequest | TalkerRequest | VoiceRequest) -> str:
-    if isinstance(command, ThinkerRequest):
-        return THINKER
-    return TALKER if isinstance(command, TalkerRequest) else CODE2WAV
+def _stage_of(command: StageRequest) -> str:
+    if isinstance(command, (TalkerRequest, SessionTalk)):
+        return TALKER
+    return CODE2WAV if isinstance(command, VoiceRequest) else THINKER
 
 
 def _ended_stage(message: RequestOutput) -> str | None:

@@ -27,11 +27,18 @@ from antiphon.pipeline.messages import (
     Abort,
     CodecChunk,
     RequestFailed,
+    SessionCancel,
+    SessionStart,
+    SessionTalk,
+    SessionUnit,
+    SessionVoice,
     SpokenPiece,
+    SpokenUnit,
     StagePiece,
     StageRequest,
     TalkerRequest,
     ThinkerRequest,
+    UnitCodes,
     VoiceRequest,
     WorkerDied,
 )
@@ -65,8 +72,15 @@ _STAGE_OF: dict[type, str] = {
     ThinkerRequest: THINKER,
     TalkerRequest: TALKER,
     VoiceRequest: CODE2WAV,
+    SessionStart: THINKER,
+    SessionUnit: THINKER,
+    SessionCancel: THINKER,
+    SessionTalk: TALKER,
+    SessionVoice: CODE2WAV,
     SpokenPiece: TALKER,
     CodecChunk: CODE2WAV,
+    SpokenUnit: TALKER,
+    UnitCodes: CODE2WAV,
 }
 
 
@@ -177,7 +191,7 @@ class Worker:
         self._socket.send_multipart(message_parts(message, self._encoding), copy=False)
 
     def _handle(self, message: object) -> None:
-        if isinstance(message, (ThinkerRequest, TalkerRequest, VoiceRequest)):
+        if isinstance(message, StageRequest):
             self._admit(message)
         elif isinstance(message, Abort):
             self._abort(message)
@@ -244,7 +258,7 @@ class Worker:
 
     def _take_piece(self, piece: StagePiece) -> None:
         assert self._gate is not None
-        if isinstance(piece, SpokenPiece):
+        if isinstance(piece, (SpokenPiece, SpokenUnit)):
             # From pageable memory this returns when the copy is done, so any stream of the device may read it.
             piece = replace(piece, rows=piece.rows.to(self._device))
         try:

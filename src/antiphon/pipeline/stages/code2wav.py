@@ -1,8 +1,10 @@
-"""Code2Wav as a stage: opens a stream for each spoken request and brings its samples out."""
+"""Code2Wav as a stage: opens a stream for each spoken request and brings its samples out.
 
-from collections.abc import Callable, Sequence
+Duplex sessions are the business of `Code2WavSessions`, over the same engine.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -10,36 +12,24 @@ from antiphon.audio.voice import VoiceFeatures
 from antiphon.core.errors import EngineError
 from antiphon.engine.code2wav_streams import SpeechJob, SpeechOutput
 from antiphon.engine.code_buffer import LOOKAHEAD_IDS
-from antiphon.models.code2wav.flow import VoicePrompt
 from antiphon.pipeline.device_loop import CODE2WAV
 from antiphon.pipeline.eager.vocoder import voice_prompt
 from antiphon.pipeline.messages import (
     CodecChunk,
     RequestFailed,
+    SessionVoice,
     SpeechSamples,
     StageOutput,
     StagePiece,
     StageRequest,
+    UnitCodes,
     VoiceRequest,
 )
 from antiphon.pipeline.speech import SAMPLES_PER_CODE
 from antiphon.pipeline.stage import FIRST_CHUNK, NEXT_CHUNK, Report, Urgency
+from antiphon.pipeline.stages.code2wav_sessions import Code2WavSessions
+from antiphon.pipeline.stages.vocoder_engine import VocoderEngine
 from antiphon.pipeline.voice_book import PreparedVoice
-
-
-class VocoderEngine(Protocol):
-    """What the stage drives; `Code2WavEngine` is one."""
-
-    def warm_up(self, report: Callable[[str], None]) -> None: ...
-    def add_voice(self, key: str, prompt: VoicePrompt) -> None: ...
-    def has_voice(self, key: str) -> bool: ...
-    def admit(self, job: SpeechJob) -> None: ...
-    def push(self, stream_id: str, codes: tuple[int, ...], *, is_last: bool) -> None: ...
-    def close_input(self, stream_id: str) -> None: ...
-    def abort(self, stream_id: str) -> None: ...
-    def launch(self) -> bool: ...
-    def collect(self) -> list[SpeechOutput]: ...
-    def snapshot(self) -> dict[str, float]: ...
 
 
 @dataclass
@@ -70,11 +60,14 @@ class Code2WavStage:
         self._device = device
         self._default_voice = default_voice
         self._voicings: dict[str, _Voicing] = {}
+        self._sessions = Code2WavSessions(engine, self._make_known)
         self._outputs: list[StageOutput] = []
 
     @property
     def is_busy(self) -> bool:
-        if self._outputs or any(voicing.num_pushed > voicing.num_voiced for voicing in self._voicings.values()):
+        if self._outputs or self._sessions.outputs or self._sessions.is_busy:
+            return True
+        if any(voicing.num_pushed > voicing.num_voiced for voicing in self._voicings.values()):
             return True
         return self._engine.snapshot()["launches_under_way"] > 0
 
@@ -85,15 +78,20 @@ class Code2WavStage:
             report("voice: default")
 
     def admit(self, request: StageRequest) -> None:
+        if isinstance(request, SessionVoice):
+            self._sessions.start(request)
+            return
         assert isinstance(request, VoiceRequest)
-        features = VoiceFeatures(request.voice_codes, request.voice_xvector, request.voice_mel)
-        self._add_voice(request.voice_key, features)
+        self._make_known(request)
         self._engine.admit(
             SpeechJob(request.request_id, request.epoch, request.voice_key, request.seed, request.deadline_s)
         )
         self._voicings[request.request_id] = _Voicing(request)
 
     def extend(self, piece: StagePiece) -> None:
+        if isinstance(piece, UnitCodes):
+            self._sessions.extend(piece)
+            return
         assert isinstance(piece, CodecChunk)
         voicing = self._voicings.get(piece.request_id)
         if voicing is None or voicing.request.epoch != piece.epoch:
@@ -108,11 +106,15 @@ class Code2WavStage:
         """The last chunk says so itself."""
 
     def abort(self, request_id: str) -> None:
+        if self._sessions.abort(request_id):
+            return
         if self._voicings.pop(request_id, None) is not None:
             self._engine.abort(request_id)
 
     def urgency(self) -> Urgency:
-        is_first = any(voicing.num_pushed and not voicing.num_voiced for voicing in self._voicings.values())
+        is_first = self._sessions.waits_for_first or any(
+            voicing.num_pushed and not voicing.num_voiced for voicing in self._voicings.values()
+        )
         return (FIRST_CHUNK if is_first else NEXT_CHUNK, 0.0)
 
     def launch(self) -> bool:
@@ -120,14 +122,21 @@ class Code2WavStage:
 
     def collect(self) -> Sequence[StageOutput]:
         for output in self._engine.collect():
+            if output.stream_id in self._sessions:
+                self._sessions.take(output)
+                continue
             voicing = self._voicings.get(output.stream_id)
             if voicing is not None and voicing.request.epoch == output.epoch:
                 self._take(voicing, output)
-        outputs, self._outputs = self._outputs, []
+        outputs, self._outputs, self._sessions.outputs = [*self._outputs, *self._sessions.outputs], [], []
         return outputs
 
     def snapshot(self) -> dict[str, float]:
-        return {**self._engine.snapshot(), "requests": len(self._voicings)}
+        return {**self._engine.snapshot(), **self._sessions.snapshot(), "requests": len(self._voicings)}
+
+    def _make_known(self, request: VoiceRequest) -> None:
+        features = VoiceFeatures(request.voice_codes, request.voice_xvector, request.voice_mel)
+        self._add_voice(request.voice_key, features)
 
     def _add_voice(self, key: str, features: VoiceFeatures) -> None:
         # Known ones are told too: the engine counts the hit and keeps the voice for longer.

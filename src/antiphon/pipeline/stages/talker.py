@@ -1,8 +1,10 @@
-"""The Talker as a stage: speaks each request's pieces one after another, and hands its codes on in vocoder chunks."""
+"""The Talker as a stage: speaks each request's pieces one after another, and hands its codes on in vocoder chunks.
+
+Duplex sessions are the business of `TalkerSessions`, over the same engine.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from antiphon.core.errors import AntiphonError, EngineError
 from antiphon.core.handoff import Handoff
@@ -10,12 +12,15 @@ from antiphon.engine.code_buffer import CodeChunk
 from antiphon.engine.device_stream import DeviceStream
 from antiphon.engine.talker_job import TalkerCondition, TalkerJob, TalkerMode, TalkerOutput
 from antiphon.pipeline.device_loop import TALKER
+from antiphon.pipeline.eager.duplex_options import UNIFIED_RULES
 from antiphon.pipeline.messages import (
     CodecChunk,
     DrawnCodes,
     RequestFailed,
+    SessionTalk,
     SpeechEnd,
     SpokenPiece,
+    SpokenUnit,
     StageOutput,
     StagePiece,
     StageRequest,
@@ -24,20 +29,8 @@ from antiphon.pipeline.messages import (
 from antiphon.pipeline.spoken_turn import SpokenTurn
 from antiphon.pipeline.stage import DRAW_CODES, Report, Urgency
 from antiphon.pipeline.stage_sampling import code_sampling
-
-
-class CodecEngine(Protocol):
-    """What the stage drives; `TalkerEngine` is one."""
-
-    @property
-    def is_idle(self) -> bool: ...
-    def warm_up(self, report: Callable[[str], None]) -> None: ...
-    def admit(self, job: TalkerJob) -> None: ...
-    def extend(self, seq_id: str, condition: TalkerCondition) -> None: ...
-    def abort(self, seq_id: str) -> None: ...
-    def launch(self) -> bool: ...
-    def collect(self) -> list[TalkerOutput]: ...
-    def snapshot(self) -> dict[str, float]: ...
+from antiphon.pipeline.stages.codec_engine import CodecEngine
+from antiphon.pipeline.stages.talker_sessions import TalkerSessions
 
 
 @dataclass
@@ -66,16 +59,20 @@ class TalkerStage:
         self._stream = stream
         self._is_chunked = is_chunked
         self._speeches: dict[str, _Speech] = {}
+        self._sessions = TalkerSessions(engine, stream=stream, always_flushes=UNIFIED_RULES.always_flushes)
         self._outputs: list[StageOutput] = []
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._outputs) or not self._engine.is_idle
+        return bool(self._outputs or self._sessions.outputs) or not self._engine.is_idle
 
     def warm_up(self, report: Report) -> None:
         self._engine.warm_up(report)
 
     def admit(self, request: StageRequest) -> None:
+        if isinstance(request, SessionTalk):
+            self._sessions.start(request)
+            return
         assert isinstance(request, TalkerRequest)
         params = request.sampling
         turn = SpokenTurn(
@@ -84,6 +81,9 @@ class TalkerStage:
         self._speeches[request.request_id] = _Speech(request, turn)
 
     def extend(self, piece: StagePiece) -> None:
+        if isinstance(piece, SpokenUnit):
+            self._sessions.extend(piece)
+            return
         assert isinstance(piece, SpokenPiece)
         speech = self._speeches.get(piece.request_id)
         if speech is None or speech.request.epoch != piece.epoch:
@@ -96,6 +96,8 @@ class TalkerStage:
         """The last piece says so itself."""
 
     def abort(self, request_id: str) -> None:
+        if self._sessions.abort(request_id):
+            return
         speech = self._speeches.pop(request_id, None)
         if speech is not None and speech.is_admitted:
             self._engine.abort(request_id)
@@ -108,6 +110,9 @@ class TalkerStage:
 
     def collect(self) -> Sequence[StageOutput]:
         for output in self._engine.collect():
+            if output.seq_id in self._sessions:
+                self._sessions.take(output)
+                continue
             speech = self._speeches.get(output.seq_id)
             if speech is None or speech.request.epoch != output.epoch:
                 continue
@@ -115,11 +120,11 @@ class TalkerStage:
                 self._take(speech, output)
             except AntiphonError as error:  # the engine refuses the next condition
                 self._fail(speech, str(error), code=error.code)
-        outputs, self._outputs = self._outputs, []
+        outputs, self._outputs, self._sessions.outputs = [*self._outputs, *self._sessions.outputs], [], []
         return outputs
 
     def snapshot(self) -> dict[str, float]:
-        return {**self._engine.snapshot(), "requests": len(self._speeches)}
+        return {**self._engine.snapshot(), **self._sessions.snapshot(), "requests": len(self._speeches)}
 
     def _go_on(self, speech: _Speech) -> None:
         """Give the engine the next condition, or end the speech when there is none left."""

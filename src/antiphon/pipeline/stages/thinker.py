@@ -1,4 +1,7 @@
-"""The Thinker as a stage: encodes a prompt's media, follows each answer, and hands its rows to the Talker in pieces."""
+"""The Thinker as a stage: encodes a prompt's media, follows each answer, and hands its rows to the Talker in pieces.
+
+Duplex sessions are the business of `ThinkerSessions`, over the same engine.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +20,9 @@ from antiphon.pipeline.bridge import AnswerBridge, Piece
 from antiphon.pipeline.device_loop import THINKER
 from antiphon.pipeline.messages import (
     RequestFailed,
+    SessionCancel,
+    SessionStart,
+    SessionUnit,
     SpokenPiece,
     StageOutput,
     StagePiece,
@@ -27,6 +33,7 @@ from antiphon.pipeline.messages import (
 )
 from antiphon.pipeline.stage import WRITE_TEXT, Report, Urgency
 from antiphon.pipeline.stage_sampling import text_sampling
+from antiphon.pipeline.stages.thinker_sessions import ThinkerSessions
 from antiphon.prompt.tokenizer import Tokenizer
 
 
@@ -71,6 +78,7 @@ class ThinkerStage:
         hidden_size: of the rows.
         early_stop: a spoken reply ends at `<|tts_eos|>`; otherwise only at the end of its text.
         counters: where replies that ended so are counted.
+        sessions: the duplex sessions over *engine*; None: they are refused.
     """
 
     name = THINKER
@@ -85,8 +93,10 @@ class ThinkerStage:
         hidden_size: int,
         early_stop: bool = True,
         counters: Counters | None = None,
+        sessions: ThinkerSessions | None = None,
     ) -> None:
         self._engine = engine
+        self._sessions = sessions
         self._encoder = encoder
         self._tokenizer = tokenizer
         self._stream = stream
@@ -100,12 +110,18 @@ class ThinkerStage:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._to_encode or self._outputs) or self._engine.has_work
+        is_waiting = bool(self._to_encode or self._outputs) or self._engine.has_work
+        return is_waiting or (self._sessions is not None and self._sessions.is_busy)
 
     def warm_up(self, report: Report) -> None:
         self._engine.warm_up(report)
+        if self._sessions is not None:
+            self._sessions.warm_up(report)
 
     def admit(self, request: StageRequest) -> None:
+        if isinstance(request, (SessionStart, SessionUnit, SessionCancel)):
+            self._take_session(request)
+            return
         assert isinstance(request, ThinkerRequest)
         bridge = AnswerBridge(self._tokenizer, request.handoff, request.sampling.stop)
         self._replies[request.request_id] = _Reply(request, bridge)
@@ -121,6 +137,8 @@ class ThinkerStage:
         """An answer has its whole input from the start."""
 
     def abort(self, request_id: str) -> None:
+        if self._sessions is not None and self._sessions.abort(request_id):
+            return
         reply = self._replies.pop(request_id, None)
         if reply is None:
             return
@@ -136,6 +154,8 @@ class ThinkerStage:
         has_encoded = bool(self._to_encode)
         if has_encoded:
             self._encode(self._to_encode.popleft())
+        if self._sessions is not None:
+            has_encoded = self._sessions.launch() or has_encoded
         return self._engine.launch() or has_encoded
 
     def collect(self) -> Sequence[StageOutput]:
@@ -143,11 +163,32 @@ class ThinkerStage:
             reply = self._replies.get(output.seq_id)
             if reply is not None and reply.request.epoch == output.epoch:
                 self._take(reply, output)
+            elif self._sessions is not None:
+                self._sessions.take(output)
         outputs, self._outputs = self._outputs, []
+        if self._sessions is not None:
+            outputs += self._sessions.outputs
+            self._sessions.outputs = []
         return outputs
 
     def snapshot(self) -> dict[str, float]:
-        return {**self._engine.snapshot(), "requests": len(self._replies), "to_encode": len(self._to_encode)}
+        sessions = {} if self._sessions is None else self._sessions.snapshot()
+        return {
+            **self._engine.snapshot(),
+            **sessions,
+            "requests": len(self._replies),
+            "to_encode": len(self._to_encode),
+        }
+
+    def _take_session(self, command: SessionStart | SessionUnit | SessionCancel) -> None:
+        if self._sessions is None:
+            raise EngineError("this thinker serves no duplex sessions; start it with session_mode: duplex")
+        if isinstance(command, SessionStart):
+            self._sessions.start(command)
+        elif isinstance(command, SessionUnit):
+            self._sessions.unit(command)
+        else:
+            self._sessions.cancel(command)
 
     def _encode(self, request: ThinkerRequest) -> None:
         try:
@@ -159,8 +200,10 @@ class ThinkerStage:
         return ThinkerJob(
             seq_id=request.request_id,
             epoch=request.epoch,
-            ids=request.ids,
+            ids=request.ids + request.given,
             media=media,
+            rows_from=len(request.ids) if request.given else None,
+            decode=not request.given,
             sampling=text_sampling(request.sampling, seed=request.seed, end_ids=self._end_ids),
             wants_hidden=request.handoff is not None,
             deadline_s=request.deadline_s,
@@ -177,7 +220,7 @@ class ThinkerStage:
         if reply.bridge.is_stopped:
             self._engine.abort(reply.request.request_id)
             self._end(reply, FinishReason.STOP, output)
-        elif output.finish_reason is TurnEnd.STOP:
+        elif output.finish_reason is TurnEnd.STOP or (reply.request.given and output.has_ended_turn):
             self._end(reply, FinishReason.STOP, output)
         elif output.finish_reason is TurnEnd.LENGTH:
             self._end(reply, FinishReason.LENGTH, output)
