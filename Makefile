@@ -25,11 +25,20 @@ $(VENV)/.dev: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --no-deps $(ORACLES)
 	@touch $@
 
+# Voice frameworks that the tests drive as clients. They want other protobuf and websockets than we do, so they have an
+# environment of their own, which borrows everything else from ours: 190 MB, 15 s.
+$(VENV)/.clients: $(VENV)/.dev tests/clients/requirements.txt
+	$(BIN)/python -m venv --clear $(VENV)/clients
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $(VENV)/clients/shared.pth
+	mv $(VENV)/clients/shared.pth $$($(VENV)/clients/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	$(VENV)/clients/bin/python -m pip install --quiet --requirement tests/clients/requirements.txt
+	@touch $@
+
 # Serves MODEL (the built-in tiny model) with a page to try it; stop with Ctrl-C.
 serve: $(VENV)/.base
 	$(BIN)/antiphon serve $(MODEL)
 
-test: $(VENV)/.dev
+test: $(VENV)/.clients
 	$(BIN)/python -m pytest -n 2
 
 fmt: $(VENV)/.dev

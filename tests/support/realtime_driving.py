@@ -8,7 +8,9 @@ import numpy as np
 from msgspec import structs
 
 from antiphon.core.ids import CountingIds
-from antiphon.realtime.engine import Append, Cancel, Close, EngineClosed, EngineCommand, EngineOutput
+from antiphon.realtime.dialects.dialect import Dialect
+from antiphon.realtime.dialects.vllm import VllmDialect
+from antiphon.realtime.engine import Append, Cancel, Close, EngineClosed, EngineCommand, EngineOutput, Reconfigure
 from antiphon.realtime.limits import Limits
 from antiphon.realtime.opening import Opening, opening_settings
 from antiphon.realtime.outbox import Outbox
@@ -18,8 +20,6 @@ from antiphon.realtime.session_state import Surroundings
 from antiphon.realtime.settings import SessionSettings
 from antiphon.realtime.vad import LoudnessScorer
 from antiphon.realtime.voice import VoiceClip
-from antiphon.wire.realtime.errors import RealtimeError
-from antiphon.wire.realtime.parse import parse_event
 
 Event = dict[str, Any]
 DEFAULTS = SessionSettings(reference=VoiceClip(b"voice"))
@@ -29,6 +29,10 @@ AUTO: Event = {"extra_body": {"auto_response": True}}
 
 def pcm16(samples: np.ndarray) -> str:
     return b64encode((samples * 32767).astype("<i2").tobytes()).decode()
+
+
+def float32(samples: np.ndarray) -> str:
+    return b64encode(samples.astype("<f4").tobytes()).decode()
 
 
 def loud(duration_ms: int, rate_hz: int = 16_000) -> str:
@@ -50,15 +54,17 @@ class Drive:
         limits: Limits | None = None,
         can_resume: bool = True,
         with_vad: bool = True,
+        dialect: Dialect | None = None,
     ) -> None:
         self.now = 100.0
         self.limits = limits or Limits()
         around = Surroundings(ids=CountingIds(), limits=self.limits, scorer_source=LoudnessScorer if with_vad else None)
-        settings = opening_settings(Opening(session or {}), model="m", defaults=DEFAULTS)
+        spoken = dialect or VllmDialect()
+        settings = opening_settings(Opening(session or {}), model="m", defaults=spoken.defaults(DEFAULTS))
         self.run_of_script = ScriptedRun(script)
         self.outbox = Outbox(self.limits)
-        self.session = Session("s1", settings, around, now_s=self.now, can_resume=can_resume)
-        self.session.opened(self.outbox, self.now)
+        self.session = Session("s1", settings, around, now_s=self.now, can_resume=can_resume, dialect=spoken)
+        self.session.opened(self.outbox, self.now, announces_update=spoken.rules.announces_open)
         self.due: list[tuple[float, EngineOutput]] = []
         self.commands: list[EngineCommand] = []
         self.events: list[Event] = []
@@ -74,10 +80,7 @@ class Drive:
 
     def send_frame(self, frame: str) -> list[Event]:
         mark = len(self.events)
-        try:
-            self.session.receive(parse_event(frame), self.now)
-        except RealtimeError as error:
-            self.session.refuse(error, self.now)
+        self.session.receive_frame(frame, self.now)
         self._collect()
         return self.events[mark:]
 
@@ -86,6 +89,11 @@ class Drive:
 
     def commit(self, **fields: Any) -> list[Event]:
         return self.send("input_audio_buffer.commit", **fields)
+
+    def drop(self) -> None:
+        """The socket is gone."""
+        self.session.detach(self.session.generation, self.now)
+        self._collect()
 
     def deliver(self, output: EngineOutput) -> list[Event]:
         mark = len(self.events)
@@ -125,6 +133,9 @@ class Drive:
             self.commands.append(command)
             if isinstance(command, Append):
                 self.due += [(self.now + due.after_s, due.output) for due in self.run_of_script.unit(command.unit)]
+            elif isinstance(command, Reconfigure):
+                if command.settings.initial_user_text is not None and not self.units:
+                    self.run_of_script.seed()
             elif isinstance(command, Cancel):
                 self.run_of_script.cancel()
             elif isinstance(command, Close):

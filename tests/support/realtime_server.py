@@ -36,6 +36,8 @@ def settings_of(profile: str) -> RealtimeSettings:
         return replace(plain, limits=limits, timeouts=Timeouts(first_message_s=SHORT_S))
     if profile == "small-slack":
         return replace(plain, limits=Limits(playback_slack_s=SHORT_S))
+    if profile == "small-queue":
+        return replace(plain, limits=Limits(max_sessions=2, queue_wait_s=SHORT_S))
     if profile == "endless":
         return replace(plain, limits=Limits(continuation_limit_auto=3))
     if profile == "no-vad":
@@ -81,5 +83,6 @@ async def target_of(profile: str) -> AsyncIterator[tuple[Target, Hub]]:
             idle_s=limits.idle_ttl_s or 0.0,
             grace_s=limits.disconnect_grace_s,
             playback_slack_s=limits.playback_slack_s,
+            queue_wait_s=limits.queue_wait_s,
         )
         yield target, hub

@@ -18,6 +18,7 @@ def conformance(
     idle_s: Annotated[float, typer.Option(help="The server's idle limit.")] = 300.0,
     grace_s: Annotated[float, typer.Option(help="The server's grace after a lost socket.")] = 30.0,
     playback_slack_s: Annotated[float, typer.Option(help="The server's wait for acknowledged playback.")] = 5.0,
+    queue_wait_s: Annotated[float, typer.Option(help="The server's longest wait in the queue of map.realtime.")] = 25.0,
     patience: Annotated[float, typer.Option(help="Skip cases that must wait longer than this, in seconds.")] = 60.0,
     list_profiles: Annotated[bool, typer.Option("--list-profiles", help="Say what each profile needs.")] = False,
 ) -> None:
@@ -45,6 +46,7 @@ def conformance(
         idle_s=idle_s,
         grace_s=grace_s,
         playback_slack_s=playback_slack_s,
+        queue_wait_s=queue_wait_s,
         patience_s=patience,
     )
     chosen = [entry for entry in CASES if not case or entry.number in case]

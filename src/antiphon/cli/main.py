@@ -8,8 +8,12 @@ import typer
 from antiphon import __version__
 from antiphon.cli import bench, checkpoint, config
 from antiphon.cli.conformance import conformance
+from antiphon.cli.duplex import duplex
 from antiphon.cli.fake_engine import fake_engine
+from antiphon.cli.gate import gate
 from antiphon.cli.generate import OrderedCommand, generate
+from antiphon.cli.page import page
+from antiphon.cli.replay import replay
 from antiphon.cli.serve import ServeCommand, serve
 from antiphon.cli.verify import verify
 from antiphon.core.errors import AntiphonError
@@ -44,7 +48,11 @@ app = typer.Typer(
 app.command("serve", cls=ServeCommand)(serve)
 app.command("generate", cls=OrderedCommand)(generate)
 app.command("verify")(verify)
+app.command("gate")(gate)
+app.command("page")(page)
 app.command("fake-engine")(fake_engine)
+app.command("duplex")(duplex)
+app.command("replay")(replay)
 app.command("conformance")(conformance)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(config.app, name="config")

@@ -94,6 +94,15 @@ def serve(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
     log_file: Annotated[Path | None, typer.Option(metavar="FILE", show_default="stderr")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Keep a trace of every live session there.", metavar="DIR", show_default="none")
+    ] = None,
+    fake_engine: Annotated[
+        str | None,
+        typer.Option(
+            help="No model: live sessions answer by a YAML script, or by the built-in one.", metavar="SCRIPT|default"
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check flags and files, print what is in force, stop.")
     ] = False,
@@ -109,6 +118,7 @@ def serve(
       antiphon serve
       antiphon serve openbmb/MiniCPM-o-4_5 --host 0.0.0.0 --api-key secret
       antiphon serve ~/models/MiniCPM-o-4_5 --deploy-config minicpmo_4_5_2gpu.yaml
+      antiphon serve --fake-engine default --record ./traces
     """
     from antiphon.cli.serve_args import ServeArgs
     from antiphon.cli.serve_run import ServePlan, run
@@ -148,7 +158,10 @@ def serve(
         logs_requests=enable_log_requests,
         logs_outputs=enable_log_outputs,
         has_access_log=not disable_uvicorn_access_log,
+        record_folder=record,
     )
+    if fake_engine is not None:
+        _check_fake(ctx, found)
     plan = ServePlan(
         model=_model(model, model_option, omni=omni),
         names=tuple(served_model_name or ()),
@@ -158,6 +171,7 @@ def serve(
         engine_flags=found.engine,
         ignored_flags=found.ignored,
         in_processes=processes,
+        fake_script=fake_engine,
         settings=settings,
         log_level=_one_of("--log-level", log_level.lower(), ("debug", "info", "warning", "error")),
         log_format=_one_of("--log-format", log_format, ("text", "json")),
@@ -168,6 +182,28 @@ def serve(
 
 _TEMPLATE_KEYS = ("enable_thinking", "use_tts_template")
 _PROCESSOR_KEYS = ("max_slice_nums", "use_image_id", "use_audio_in_video")
+# What --fake-engine honours, by parameter name.
+_FAKE_FLAGS = frozenset(
+    {
+        "fake_engine",
+        "record",
+        "host",
+        "port",
+        "api_key",
+        "allowed_origins",
+        "ssl_keyfile",
+        "ssl_certfile",
+        "ssl_ca_certs",
+        "ssl_cert_reqs",
+        "shutdown_timeout",
+        "timeout_keep_alive",
+        "disable_uvicorn_access_log",
+        "log_level",
+        "log_format",
+        "log_file",
+        "check",
+    }
+)
 _NATIVE_TEMPLATE = "minicpmo45_native.jinja"  # the reference's file; the built-in template says the same
 
 
@@ -204,6 +240,18 @@ def _count(where: str, value: object) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 64):
         return value
     raise ConfigError(f"{where} is {value!r}; it must be from 1 to 64")
+
+
+def _check_fake(ctx: typer.Context, found: Any) -> None:
+    """What only a model could honour is refused beside --fake-engine, not left without effect.
+
+    Raises:
+        ConfigError: such a flag was given.
+    """
+    given = [name for name in ctx.params if str(ctx.get_parameter_source(name)).endswith("COMMANDLINE")]
+    flags = [f"--{name.replace('_', '-')}" for name in [*given, *found.engine] if name not in _FAKE_FLAGS]
+    if flags:
+        raise ConfigError(f"{', '.join(flags)}: without effect beside --fake-engine, which serves no model")
 
 
 def _words(given: list[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:

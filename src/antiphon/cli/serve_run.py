@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from antiphon.cli.load_progress import loading
+from antiphon.cli.serve_fake import serve_fake
 from antiphon.config.deploy import DeployConfig
 from antiphon.config.env import read_environment
 from antiphon.config.load import DEFAULT_DEPLOY_FILE, read_deploy
@@ -24,9 +25,9 @@ from antiphon.pipeline.local_engine import LocalEngine
 from antiphon.pipeline.process_engine import ProcessEngine
 from antiphon.pipeline.source import TINY
 from antiphon.serving.app import Services, create_app
-from antiphon.serving.eager_pipeline import EagerPipeline
 from antiphon.serving.engine_pipeline import EnginePipeline
 from antiphon.serving.lifecycle import Lifecycle
+from antiphon.serving.realtime.service import RealtimeService, realtime_service
 from antiphon.serving.served_model import ServedModel, describe_model
 from antiphon.serving.server import bind, run_server
 from antiphon.serving.settings import ServeSettings
@@ -48,6 +49,7 @@ class ServePlan:
     engine_flags: Mapping[str, object]
     ignored_flags: Mapping[str, str]
     in_processes: bool
+    fake_script: str | None
     settings: ServeSettings
     log_level: str
     log_format: str
@@ -68,6 +70,9 @@ def run(plan: ServePlan, *, is_check: bool) -> None:
         file=plan.log_file,
         coloured=environment.log_color,
     )
+    if plan.fake_script is not None:
+        serve_fake(plan.fake_script, plan.settings, console, is_check=is_check)
+        return
     device = _device(plan.device)
     deploy = _deploy(plan, device, console)
     _notice(plan.ignored_flags, console)
@@ -92,6 +97,7 @@ def run(plan: ServePlan, *, is_check: bool) -> None:
         voices=engine.voices,
         settings=settings,
         default_voice=None if model.folder is None else model.folder / DEFAULT_VOICE,
+        realtime=_realtime(engine, deploy, settings, served),
         lifecycle=Lifecycle(),
     )
     run_server(
@@ -101,6 +107,25 @@ def run(plan: ServePlan, *, is_check: bool) -> None:
         listener=listener,
         on_ready=lambda: console.print(_overview(settings, served, device)),
         cut_off=pipeline.close,
+    )
+
+
+def _realtime(
+    engine: LocalEngine | ProcessEngine, deploy: DeployConfig, settings: ServeSettings, served: ServedModel
+) -> RealtimeService:
+    """The live sessions of this deployment, or their refusal where it serves turns only."""
+    folder = engine.model.folder
+    return realtime_service(
+        engine.duplex,
+        engine.voices,
+        deploy.duplex_session,
+        settings,
+        model=served.names[0],
+        default_recording=None if folder is None else folder / DEFAULT_VOICE,
+        max_voice_s=served.max_voice_s,
+        max_positions=engine.max_positions,
+        speaks=engine.model.talker is not None,
+        is_duplex=deploy.session_mode == "duplex",
     )
 
 
@@ -130,8 +155,6 @@ def _deploy(plan: ServePlan, device: torch.device, console: Console) -> DeployCo
     # What a shipped file says for other systems is no news; what was typed is.
     typed = {item.path: item.reason for item in reading.ignored if item.origin.where.startswith("--")}
     _notice(typed, console)
-    if reading.config.session_mode == "duplex":
-        _notice({"session_mode, duplex_session": "realtime sessions are not served yet, chat is"}, console)
     return reading.config
 
 
@@ -162,8 +185,7 @@ def _build(
             return EnginePipeline(workers), workers
         engine = LocalEngine(model, deploy)
         engine.start(report)
-        reader = EagerPipeline(model, num_steps=deploy.optimizations.cfm_steps) if model.talker is not None else None
-        return EnginePipeline(engine, reader), engine
+        return EnginePipeline(engine), engine
 
 
 def _place(device: torch.device, index: int, *, in_processes: bool) -> torch.device:
@@ -196,6 +218,8 @@ def _overview(settings: ServeSettings, served: ServedModel, device: torch.device
         (f"{base}/", "try it in a browser"),
         (f"{base}/v1/chat/completions", "chat, text and speech"),
         (f"{base}/v1/audio/speech", "a text in a reference voice"),
+        (f"{base.replace('http', 'ws', 1)}/v1/realtime", "live sessions: listens and speaks at the same time"),
+        (f"{base}/live", "a live session in a browser"),
         (f"{base}/v1/models", "what is served"),
         (f"{base}/docs", "the interface"),
         (f"{base}/health", "health of every stage"),

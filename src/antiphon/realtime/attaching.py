@@ -48,7 +48,8 @@ def resume_to(state: SessionState, request: ResumeRequest, outbox: Outbox) -> No
     old = state.emitter.outbox
     if old is not None:
         replaced = events.SessionReplaced(session_id=state.id, attachment_generation=state.lease.generation)
-        old.put(state.emitter.stamp(replaced), is_reserved=True)
+        for frame in state.emitter.stamp(replaced):
+            old.put(frame, is_reserved=True)
         old.close(1000, "session_replaced")
     state.life.fire(LifeEvent.ATTACH)
     state.lease.attach(state.now_s)
@@ -59,8 +60,7 @@ def resume_to(state: SessionState, request: ResumeRequest, outbox: Outbox) -> No
         attachment_generation=state.lease.generation,
         resume_token=state.lease.issue(),
     )
-    outbox.put(state.emitter.stamp(resumed), is_replay=True)
-    for frame in state.journal.after(request.last_seq):
+    for frame in (*state.emitter.stamp(resumed), *state.journal.after(request.last_seq)):
         outbox.put(frame, is_replay=True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from antiphon.realtime.conversation import Item, Role, user_audio_item
 from antiphon.realtime.input_buffer import SAMPLE_BYTES, Second
 from antiphon.realtime.input_flow import InputFlow
-from antiphon.realtime.limits import INPUT_RATE_HZ, UNIT_SAMPLES
+from antiphon.realtime.limits import INPUT_RATE_HZ, MIN_COMMIT_MS, UNIT_SAMPLES
 from antiphon.realtime.output_flow import OutputFlow
 from antiphon.realtime.response import Ending
 from antiphon.realtime.session_state import SessionState
@@ -16,6 +16,9 @@ from antiphon.wire.realtime.client_events import InputAudioCommit, ResponseCreat
 from antiphon.wire.realtime.errors import RealtimeError
 from antiphon.wire.realtime.json_frame import JsonObject
 from antiphon.wire.realtime.response_options import ResponseOptions, parse_response_options
+
+
+_ROUNDING_MS = 0.01  # two halves of the shortest turn are enough at any rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,21 @@ class CommitFlow:
 
     # --- commit
 
+    def commit_of_client(self, event: InputAudioCommit) -> None:
+        """Close the turn because the client says so.
+
+        Raises:
+            RealtimeError: `input_audio_buffer_empty` for less than 100 ms, which stay in the buffer; `commit` says more.
+        """
+        turn = self._inputs.turn
+        if turn.has_audio and turn.input_s * 1000 < MIN_COMMIT_MS - _ROUNDING_MS:
+            raise RealtimeError(
+                "input_audio_buffer_empty",
+                f"a commit needs at least {MIN_COMMIT_MS} ms of audio; the buffer has {turn.input_s * 1000:.0f} ms and "
+                "keeps it",
+            )
+        self.commit(event)
+
     def commit(self, event: InputAudioCommit, *, item_id: str | None = None, is_announced: bool = False) -> None:
         """Close the turn. *item_id* names its item; *is_announced*: that item was shown already."""
         state, turn = self._state, self._inputs.turn
@@ -57,6 +75,8 @@ class CommitFlow:
         if item_id is not None:
             turn.item_id = item_id
         elif not has_speech:
+            if state.rules.closes_items and state.settings.auto_response:
+                raise RealtimeError("input_audio_buffer_empty", "nobody spoke since the last item")
             self._commit_silence()
             return
         if turn.item_id is None:
@@ -81,6 +101,11 @@ class CommitFlow:
     def _commit_turn(self, *, creates: bool, is_announced: bool) -> None:
         state, inputs = self._state, self._inputs
         turn = inputs.turn
+        if state.rules.keeps_input:
+            self._fan_out(is_announced=is_announced)
+            inputs.retained += inputs.drain(pad=True)
+            inputs.start_turn()
+            return
         overlap_ms = turn.overlap_samples * 1000 / INPUT_RATE_HZ
         if state.is_in_progress and 0 < overlap_ms <= state.settings.overlap_short_ack_ms:
             self._fan_out(is_announced=is_announced, empty=True, extra={"overlap_ack": True})
@@ -98,6 +123,22 @@ class CommitFlow:
             self._answer(Deferred(seconds, creates))
         inputs.start_turn()
 
+    def close_item(self) -> None:
+        """End the user's item while the microphone stays open. The engine does not notice."""
+        state, turn = self._state, self._inputs.turn
+        if not (state.rules.closes_items and state.settings.auto_response and turn.has_speech):
+            return
+        if turn.item_id is None:
+            turn.item_id = state.new_item_id()
+        state.turn_id += 1
+        self._fan_out()
+        self._inputs.begin_item()
+
+    def close_item_for_response(self) -> None:
+        """The model begins to answer. A server VAD, where one runs, knows better when the user has stopped."""
+        if not self._inputs.has_detector:
+            self.close_item()
+
     def _commit_silence(self) -> None:
         """Nobody spoke: the item is shown, the model is asked nothing."""
         state, inputs = self._state, self._inputs
@@ -113,6 +154,7 @@ class CommitFlow:
     def _fan_out(self, *, is_announced: bool = False, empty: bool = False, extra: JsonObject | None = None) -> None:
         state, turn = self._state, self._inputs.turn
         assert turn.item_id is not None
+        self._inputs.tell_late()
         self._inputs.tell_stopped()
         shown = user_audio_item(turn.item_id, turn.transcript, is_speech=not empty)
         if not is_announced:
@@ -152,18 +194,14 @@ class CommitFlow:
         options = parse_response_options(event.response)
         if state.is_in_progress:
             raise RealtimeError("response_already_active", "a response is generated or played already")
-        if self._inputs.retained:
-            seconds, self._inputs.retained = self._inputs.retained, []
-            self._open_and_submit(seconds, options)
-        elif len(state.chain):
+        if self.answer_retained(options) or len(state.chain):
             return  # what is under way will decide by itself
-        elif state.conversation.unanswered_texts():
+        if state.conversation.unanswered_texts():
             raise RealtimeError(
                 "text_only_turn_unsupported",
                 "this model answers sound only; text may open a session as initial_user_text",
             )
-        else:
-            raise RealtimeError("response_create_without_input", "there is no committed audio to answer")
+        raise RealtimeError("response_create_without_input", "there is no committed audio to answer")
 
     def response_ended(self, ending: Ending) -> None:
         """Turns that were spoken over the response come up now, or not at all if it was cut off."""
@@ -182,8 +220,17 @@ class CommitFlow:
 
     def drop_unsent(self) -> None:
         """Committed audio that the engine has not got, of a response that was cancelled."""
-        self._inputs.retained.clear()
+        if not self._state.rules.keeps_input:
+            self._inputs.retained.clear()
         self._state.chain.drop_committed()
+
+    def answer_retained(self, options: ResponseOptions) -> bool:
+        """A response to what was committed and not answered. False: there is no such audio."""
+        if not self._inputs.retained:
+            return False
+        seconds, self._inputs.retained = self._inputs.retained, []
+        self._open_and_submit(seconds, options)
+        return True
 
     def _answer(self, turn: Deferred) -> None:
         if turn.creates:

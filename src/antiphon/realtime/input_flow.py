@@ -1,5 +1,6 @@
 """From appends to units: decoding, speech, overlap, and what is pending."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,9 +44,10 @@ class Heard:
 class InputFlow:
     """Owns the turn that is being taken in, and the turns that wait for a response to be over or asked for."""
 
-    def __init__(self, state: SessionState, output: OutputFlow) -> None:
+    def __init__(self, state: SessionState, output: OutputFlow, on_pause: Callable[[], None]) -> None:
         self._state = state
         self._output = output
+        self._on_pause = on_pause  # a server VAD heard the user stop, and an open microphone streams on
         self._resampler = InputResampler()
         self._detector: Detector | None = None
         self._is_detector_broken = False
@@ -76,6 +78,7 @@ class InputFlow:
                 "input_backpressure", f"more than {limit} bytes of input wait to be processed; this append is dropped"
             )
         samples = self._resampler.push(raw, form)
+        self.turn.input_s += len(raw) / form.input_rate_hz
         if not len(samples) and not frames:
             return False
         state.last_append_s = state.now_s
@@ -152,8 +155,9 @@ class InputFlow:
         """Decide, tell, and act. None: nothing had to be decided."""
         state = self._state
         settings = state.settings
+        keeps_all = settings.auto_response or state.rules.keeps_input
         overlap = Overlap(
-            is_auto=settings.auto_response,
+            is_auto=keeps_all,
             policy=settings.overlap_policy,
             is_speech=heard.is_speech,
             speech_ms=self.turn.overlap_samples * 1000 / INPUT_RATE_HZ,
@@ -166,7 +170,7 @@ class InputFlow:
             has_frames=has_frames,
         )
         is_policy = settings.overlap_policy is OverlapPolicy.BARGE_IN and heard.is_speech
-        if settings.auto_response and not is_policy and not is_explicit(overlap):
+        if keeps_all and not is_policy and not is_explicit(overlap):
             return None
         verdict = decide(overlap)
         state.emit(
@@ -206,8 +210,18 @@ class InputFlow:
                     self.tell_started(edge.position)
                 else:
                     self.tell_stopped(edge.position)
-        elif heard.is_speech and not self.turn.was_started:
-            self.tell_started(start)
+                    self._on_pause()
+            return
+        if heard.is_speech and self.turn.speech_start is None:
+            self.turn.speech_start = start
+        if heard.is_speech and not self.turn.was_started and not self._speaks_over():
+            self.tell_started(self.turn.speech_start if self.turn.speech_start is not None else start)
+
+    def _speaks_over(self) -> bool:
+        """Whether the word that the user speaks has to wait: some clients stop their playback on it, though nothing
+        was cut off."""
+        state = self._state
+        return state.rules.closes_items and (state.response is not None or state.ledger.is_playing(state.now_s))
 
     def tell_started(self, position: int) -> None:
         state = self._state
@@ -224,6 +238,12 @@ class InputFlow:
         self.turn.is_started = False
         at = self._state.buffer.position if position is None else position
         self._state.emit(events.SpeechStopped(audio_end_ms=_ms(at), item_id=self.turn.item_id))
+
+    def tell_late(self) -> None:
+        """The item ends, and that its speech began was not told yet."""
+        start = self.turn.speech_start
+        if self._state.rules.closes_items and not self.turn.was_started and start is not None:
+            self.tell_started(start)
 
     # --- units
 
@@ -271,6 +291,14 @@ class InputFlow:
         self.turn = InputTurn()
         self.reset_detector()
 
+    def begin_item(self) -> None:
+        """The next item of a stream that goes on."""
+        self.turn = InputTurn()
+
+    @property
+    def has_detector(self) -> bool:
+        return self._state.settings.turn_detection is not None and not self._is_detector_broken
+
     def reset_detector(self) -> None:
         if self._detector is not None:
             self._detector.reset(self._state.buffer.position)
@@ -280,8 +308,11 @@ class InputFlow:
         state = self._state
         self._resampler.finish()
         state.buffer.clear()
-        self.retained.clear()
-        dropped = state.chain.drop_waiting()
+        if state.rules.keeps_input:
+            dropped = state.chain.drop_uncommitted()
+        else:
+            self.retained.clear()
+            dropped = state.chain.drop_waiting()
         response = state.response
         if fails_response and response is not None and not response.has_spoken:
             bound = any(link.response_id == response.id and not link.unit.is_silence for link in dropped)

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 from msgspec import UNSET
 
+from antiphon.realtime.dialects.dialect import Dialect
 from antiphon.realtime.resume import ResumeRequest, parse_resume
 from antiphon.realtime.settings import SessionSettings, apply_session
 from antiphon.realtime.voice import parse_voice
 from antiphon.wire.realtime.client_events import ClientEvent, SessionResume, SessionUpdate
 from antiphon.wire.realtime.errors import RealtimeError
-from antiphon.wire.realtime.json_frame import JsonObject
-from antiphon.wire.realtime.parse import parse_event
+from antiphon.wire.realtime.json_frame import JsonObject, parse_object
 from antiphon.wire.realtime.session_fields import parse_session
 
 
@@ -27,13 +27,16 @@ def autostart() -> Opening:
     return Opening({})
 
 
-def first_frame(frame: str) -> Opening | ResumeRequest:
+def first_frame(frame: str, dialect: Dialect) -> Opening | ResumeRequest:
     """What the first frame of a connection asks for.
 
     Raises:
         RealtimeError: `invalid_json`, `bad_event`, `event_too_large`, `unknown_event` or `invalid_session_resume`.
     """
-    event = parse_event(frame)
+    asked = dialect.parse(parse_object(frame))
+    if not asked:
+        raise RealtimeError("bad_event", "the first frame has to open a session")
+    event = asked[0]
     if isinstance(event, SessionResume):
         return parse_resume(event)
     if isinstance(event, SessionUpdate):

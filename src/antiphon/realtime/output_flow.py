@@ -22,10 +22,12 @@ _PERIOD_S = UNIT_MS / 1000
 
 
 class OutputFlow:
-    """Owns the running response. `on_end` is told how each one ended, after its last event."""
+    """Owns the running response. `on_begin` is called before the model begins one of its own accord, `on_end` is told
+    how each one ended, after its last event."""
 
-    def __init__(self, state: SessionState, on_end: Callable[[Ending], None]) -> None:
+    def __init__(self, state: SessionState, on_begin: Callable[[], None], on_end: Callable[[Ending], None]) -> None:
         self._state = state
+        self._on_begin = on_begin
         self._on_end = on_end
         self._held_text = ""  # said by speech that has not come yet
 
@@ -40,6 +42,9 @@ class OutputFlow:
             settings = replace(settings, modalities=options.modalities)
         if options.output_format is not None:
             settings = replace(settings, output_format=options.output_format)
+        if options.max_tokens is not None:
+            limit = None if isinstance(options.max_tokens, str) else options.max_tokens
+            settings = replace(settings, max_response_tokens=limit)
         response_id = f"resp-{state.id}-{state.epoch}-{state.ids.new_hex(8)}"
         response = Response(
             state.emit,
@@ -72,12 +77,13 @@ class OutputFlow:
         response = state.response
         if output.speak:
             if response is None:
+                self._on_begin()
                 response = self.open_response(ResponseOptions(), was_asked_for=False)
             response.speak()
         elif response is None:
             if state.settings.auto_response:
                 self.beat("model_listen")
-        elif not response.has_spoken and link.unit.is_final and not state.settings.auto_response:
+        elif not response.has_spoken and link.unit.is_final and self._is_one_shot:
             self.listen("model_listen")
 
     def speech(self, output: Speech) -> None:
@@ -133,16 +139,16 @@ class OutputFlow:
         state = self._state
         response = state.response
         assert response is not None
-        if ending.status == "completed" and self._held_text:
+        if ending.is_whole and self._held_text:
             ending = self._settle_held_text(response, ending)
         state.response = None
         response.finish(ending)
         playback = response.playback
-        if ending.status != "completed":
+        if not ending.is_whole:
             playback.release()
         elif not response.speaks or response.settings.playback_commit_policy == "commit_all_on_done":
             playback.heard_all()
-        self.update_item(response.id, ending.status, whole=not response.speaks and ending.status == "completed")
+        self.update_item(response.id, ending.status, whole=not response.speaks and ending.is_whole)
         state.fire_turn(TurnEvent.ASSISTANT_DONE)
         if not playback.is_owed:
             state.fire_turn(TurnEvent.PLAYED)
@@ -251,13 +257,22 @@ class OutputFlow:
     def tick(self) -> None:
         due = self.next_silence_s()
         state = self._state
-        if due is None or state.now_s < due or state.response is None:
-            return
-        response = state.response
+        if due is not None and state.now_s >= due:
+            self.push_silence()
+
+    def push_silence(self) -> None:
+        """Let the running response go on for a second in which nobody speaks."""
+        state, response = self._state, self._state.response
+        assert response is not None
         response.num_silence_units += 1
         response.num_quiet_units += 1
         state.chain.push_silence(epoch=state.epoch, force_listen=self._is_last(response), response_id=response.id)
         state.submit_next()
+
+    @property
+    def _is_one_shot(self) -> bool:
+        """Whether a response is over when the model, having heard the whole turn, does not speak at once."""
+        return not self._state.settings.auto_response and not self._state.rules.answers_every_request
 
     def _is_last(self, response: Response) -> bool:
         limits = self._state.limits
@@ -277,6 +292,26 @@ class OutputFlow:
                 self.finish(COMPLETED)
             else:
                 self.listen("model_turn_completed_without_output")
+        elif self._is_quiet(response, link):
+            response.num_quiet_units += 1
+            if response.num_quiet_units >= self._state.limits.continuation_limit_turn:
+                self.listen("continuation_limit")
+        limit = response.settings.max_response_tokens
+        if limit is not None and self._state.response is response and response.usage.num_output_tokens >= limit:
+            self._stop_at_limit(response)
+
+    def _is_quiet(self, response: Response, link: Link) -> bool:
+        """Whether nobody spoke in a real second, and the model, which was asked to, could have."""
+        was_asked = response.was_asked_for and not response.has_spoken
+        is_behind_turn = self._state.chain.num_commits == 0
+        return was_asked and is_behind_turn and not (link.unit.is_silence or link.unit.is_speech)
+
+    def _stop_at_limit(self, response: Response) -> None:
+        """The model would go on; what it has said so far stands."""
+        if response.settings.playback_commit_policy == "commit_all_on_done":
+            response.playback.heard_all()
+        self.start_epoch()
+        self.finish(Ending("incomplete", "max_output_tokens"))
 
     def _settle_held_text(self, response: Response, ending: Ending) -> Ending:
         """Text whose speech never came: the end of a sentence is still shown, a reply without sound is a failure."""

@@ -31,6 +31,7 @@ class Playback:
     committed_ms: float = 0.0
     cap_ms: float | None = None
     last_sent_at_s: float | None = None
+    plays_until_s: float = 0.0  # if the client began at once and was never late
     is_acknowledged: bool = False
     is_released: bool = False  # nothing is owed any more
     marks: list[Mark] = field(default_factory=list)
@@ -53,6 +54,7 @@ class Playback:
         self.num_samples += num_samples
         self.text += text
         self.last_sent_at_s = now_s
+        self.plays_until_s = max(self.plays_until_s, now_s) + num_samples / SPEECH_RATE_HZ
         if text or num_samples:
             self.marks.append(Mark(len(self.text), self.sent_ms))
 
@@ -75,7 +77,7 @@ class Playback:
         self.played_ms = min(max(self.played_ms, self.cap_ms), self.cap_ms)
         self.committed_ms = self.cap_ms
         self.is_acknowledged = True
-        self.is_released = True
+        self.release()
 
     def heard_all(self) -> None:
         """The client never said, and by now it must have played everything."""
@@ -86,6 +88,7 @@ class Playback:
     def release(self) -> None:
         """No more will be owed: the client was told to drop what it has."""
         self.is_released = True
+        self.plays_until_s = 0.0
 
     def heard_text(self) -> str:
         """The prefix of the text whose speech was heard, interpolated between marks."""
@@ -141,6 +144,10 @@ class PlaybackLedger:
 
     def owed(self) -> list[Playback]:
         return [playback for playback in self._playbacks.values() if playback.is_owed]
+
+    def is_playing(self, now_s: float) -> bool:
+        """Whether a client that says nothing about it must be playing still."""
+        return any(playback.plays_until_s > now_s for playback in self._playbacks.values())
 
     def latest(self) -> Playback | None:
         return next(reversed(self._playbacks.values()), None)

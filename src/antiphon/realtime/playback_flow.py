@@ -37,13 +37,14 @@ class PlaybackFlow:
         playback = state.ledger.get(item.id.removeprefix(_PREFIX))
         if playback is None or not item.is_audio or event.content_index != 0:
             raise RealtimeError("bad_event", "content_index does not name a part with audio", param="content_index")
-        if not 0 <= event.audio_end_ms <= playback.sent_ms:
+        end_ms = min(event.audio_end_ms, playback.sent_ms) if state.rules.clamps_truncation else event.audio_end_ms
+        if not 0 <= end_ms <= playback.sent_ms:
             raise RealtimeError(
                 "bad_event",
-                f"audio_end_ms is {event.audio_end_ms}; 0 to {playback.sent_ms} is possible",
+                f"audio_end_ms is {end_ms}; 0 to {playback.sent_ms} is possible",
                 param="audio_end_ms",
             )
-        self._cut(playback, event.audio_end_ms, event.content_index)
+        self._cut(playback, end_ms, event.content_index)
 
     def tick(self) -> bool:
         """Count as heard what nobody acknowledged for too long. True: something was settled."""

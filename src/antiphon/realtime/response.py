@@ -13,19 +13,23 @@ from antiphon.realtime.speech_output import SpeechEncoder
 from antiphon.realtime.usage import Usage
 from antiphon.wire.realtime import server_events as events
 from antiphon.wire.realtime.errors import error_type
-from antiphon.wire.realtime.formats import Encoding
 from antiphon.wire.realtime.json_frame import JsonObject
 from antiphon.wire.realtime.server_events import ServerEvent
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a response ends: `completed`, `cancelled` or `failed`, why, and the error behind a failure."""
+    """How a response ends: `completed`, `incomplete`, `cancelled` or `failed`, why, and the error behind a failure."""
 
     status: str
     reason: str
     code: str | None = None
     message: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was made also counts: a response that ran into its limit is short, not cut off."""
+        return self.status in ("completed", "incomplete")
 
     def details(self) -> JsonObject:
         details: JsonObject = {"type": self.status, "reason": self.reason}
@@ -129,7 +133,7 @@ class Response:
         """The whole terminal set. Nothing is emitted for this response afterwards."""
         if self._is_over:
             return
-        if self.speaks and ending.status == "completed" and self._has_audio:
+        if self.speaks and ending.is_whole and self._has_audio:
             self._send_tail()
         self._is_over = True
         text = self.playback.shown_text()
@@ -186,13 +190,12 @@ class Response:
     def _send_audio(self, delta: str) -> None:
         self._has_audio = True
         form = self.settings.output_format
-        encoding = Encoding.PCM16 if form.encoding is Encoding.FLOAT32 else form.encoding
         self._emit(
             events.AudioDelta(
                 response_id=self.id,
                 item_id=self.item_id,
                 delta=delta,
-                format=encoding.value,
+                format=form.encoding.value,
                 sample_rate_hz=form.output_rate_hz,
                 metadata={
                     **self._metadata(),

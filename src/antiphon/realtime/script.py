@@ -49,6 +49,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gap_ms: float = 40.0  # between pieces
     loud_rms: float = 0.003
     stall_ms: float = 0.0  # added to every unit: an engine that falls behind
+    max_sessions: int = 4  # at once; further ones are refused
 
 
 DEFAULT_SCRIPT = Script(
@@ -87,6 +88,10 @@ class ScriptedRun:
         self._next_answer = 0
         self._has_heard = False
         self._left: Answer | None = None  # of an answer that is being given
+
+    def seed(self) -> None:
+        """A text opened the conversation: it is answered like something that was heard."""
+        self._has_heard = True
 
     def cancel(self) -> None:
         """The answer is cut off."""

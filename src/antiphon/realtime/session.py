@@ -12,6 +12,8 @@ from antiphon.realtime import engine
 from antiphon.realtime.attaching import check_resume, lose, open_to, resume_to
 from antiphon.realtime.cancel_flow import CancelFlow
 from antiphon.realtime.commit_flow import CommitFlow
+from antiphon.realtime.dialects.dialect import Dialect
+from antiphon.realtime.dialects.vllm import VllmDialect
 from antiphon.realtime.engine import EngineCommand, EngineOutput
 from antiphon.realtime.input_flow import InputFlow
 from antiphon.realtime.item_flow import ItemFlow
@@ -20,6 +22,7 @@ from antiphon.realtime.limits import CONTROL_S
 from antiphon.realtime.outbox import Outbox
 from antiphon.realtime.output_flow import OutputFlow
 from antiphon.realtime.playback_flow import PlaybackFlow
+from antiphon.realtime.request_flow import RequestFlow
 from antiphon.realtime.response import Ending
 from antiphon.realtime.resume import ResumeRequest
 from antiphon.realtime.session_state import SessionState, Surroundings
@@ -30,6 +33,7 @@ from antiphon.wire.realtime import client_events as client
 from antiphon.wire.realtime import server_events as events
 from antiphon.wire.realtime.client_events import ClientEvent
 from antiphon.wire.realtime.errors import RealtimeError
+from antiphon.wire.realtime.json_frame import JsonObject, parse_object
 from antiphon.wire.realtime.parse import event_of
 
 _SIGNALS = {
@@ -64,12 +68,22 @@ class Session:
     """See the module. `state` may be read by tests and by whoever shows sessions; only the session changes it."""
 
     def __init__(
-        self, session_id: str, settings: SessionSettings, around: Surroundings, *, now_s: float, can_resume: bool = True
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        around: Surroundings,
+        *,
+        now_s: float,
+        can_resume: bool = True,
+        dialect: Dialect | None = None,
     ) -> None:
-        self.state = SessionState(session_id, settings, around, now_s=now_s, can_resume=can_resume)
-        self._output = OutputFlow(self.state, self._response_ended)
-        self._input = InputFlow(self.state, self._output)
+        self.state = SessionState(
+            session_id, settings, around, dialect=dialect or VllmDialect(), now_s=now_s, can_resume=can_resume
+        )
+        self._output = OutputFlow(self.state, self._response_begins, self._response_ended)
+        self._input = InputFlow(self.state, self._output, self._user_pauses)
         self._commits = CommitFlow(self.state, self._input, self._output)
+        self._requests = RequestFlow(self.state, self._input, self._commits, self._output)
         self._items = ItemFlow(self.state, self._input, self._commits)
         self._playback = PlaybackFlow(self.state, self._output)
         self._cancels = CancelFlow(self.state, self._input, self._commits, self._output)
@@ -127,6 +141,28 @@ class Session:
 
     # --- from the client
 
+    def receive_frame(self, frame: str, now_s: float) -> None:
+        """Take in one text frame of the attached client, in its dialect."""
+        self.state.enter(now_s)
+        try:
+            body = parse_object(frame)
+            self._settle(body)
+            asked = self.state.emitter.dialect.parse(body)
+        except RealtimeError as error:
+            self.refuse(error, now_s)
+            return
+        for event in asked:
+            self.receive(event, now_s)
+
+    def _settle(self, body: JsonObject) -> None:
+        """The first frame may show that the client speaks another dialect than its address let expect."""
+        state = self.state
+        dialect, settings = state.emitter.dialect.settle(body, state.settings)
+        if dialect is not state.emitter.dialect:
+            state.emitter.dialect = dialect
+            state.settings = settings
+            state.commands.append(engine.Reconfigure(settings))
+
     def receive(self, event: ClientEvent, now_s: float) -> None:
         """Take in one event of the attached client."""
         state = self.state
@@ -160,13 +196,13 @@ class Session:
         elif isinstance(event, client.SessionHeartbeat):
             self.state.emit(events.HeartbeatAck(session_id=self.id))
         elif isinstance(event, client.InputAudioCommit):
-            self._commits.commit(event)
+            self._commits.commit_of_client(event)
         elif isinstance(event, client.InputAudioClear):
             self._cancels.clear_input()
         elif isinstance(event, client.InputCancel | client.BargeIn):
             self._cancels.barge_in()
         elif isinstance(event, client.ResponseCreate):
-            self._commits.create_response(event)
+            self._create_response(event)
         elif isinstance(event, client.ResponseCancel):
             self._cancels.cancel_response(event)
         elif isinstance(event, client.OutputAudioClear):
@@ -200,6 +236,12 @@ class Session:
         if self._input.append(event):
             vad = self.state.settings.turn_detection
             self._commits.commit(client.InputAudioCommit(response_create=vad is not None and vad.create_response))
+
+    def _create_response(self, event: client.ResponseCreate) -> None:
+        if self.state.rules.answers_every_request:
+            self._requests.create_response(event)
+        else:
+            self._commits.create_response(event)
 
     def _acknowledge_events(self, event: client.SessionEventAck) -> None:
         seq = event.server_event_seq
@@ -292,13 +334,20 @@ class Session:
             self.end(expiry[1], is_expiry=True)
             return
         if self.life is Life.ATTACHED and now_s >= self._last_frame_s + state.settings.idle_timeout_s:
-            assert state.emitter.outbox is not None
-            state.emitter.outbox.close(1000, "idle_timeout")
-            self.detach(self.generation, now_s)
+            self._read_idle(now_s)
         if self._playback.tick():
             self._promote_if_idle()
         self._output.tick()
         self._check_output()
+
+    def _read_idle(self, now_s: float) -> None:
+        """The client has been silent for too long: its socket goes, and with it a session that cannot be resumed."""
+        if not self.state.can_resume:
+            self.end("idle_timeout")
+            return
+        assert self.state.emitter.outbox is not None
+        self.state.emitter.outbox.close(1000, "idle_timeout")
+        self.detach(self.generation, now_s)
 
     @property
     def _is_busy(self) -> bool:
@@ -307,6 +356,12 @@ class Session:
     def _promote_if_idle(self) -> None:
         if not self.state.is_in_progress:
             self._commits.promote()
+
+    def _user_pauses(self) -> None:
+        self._commits.close_item()
+
+    def _response_begins(self) -> None:
+        self._commits.close_item_for_response()
 
     def _response_ended(self, ending: Ending) -> None:
         self._commits.response_ended(ending)

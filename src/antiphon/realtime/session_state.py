@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from antiphon.core.ids import IdSource
 from antiphon.realtime.conversation import Conversation
+from antiphon.realtime.dialects.dialect import Dialect, Rules
 from antiphon.realtime.emitter import Emitter
 from antiphon.realtime.engine import Append, EngineCommand
 from antiphon.realtime.input_buffer import InputBuffer
@@ -37,7 +38,14 @@ class SessionState:
     """The state of one session. `now_s` is the caller's clock, set at each entry."""
 
     def __init__(
-        self, session_id: str, settings: SessionSettings, around: Surroundings, *, now_s: float, can_resume: bool
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        around: Surroundings,
+        *,
+        dialect: Dialect,
+        now_s: float,
+        can_resume: bool,
     ) -> None:
         limits = around.limits
         self.id = session_id
@@ -45,12 +53,12 @@ class SessionState:
         self.around = around
         self.limits = limits
         self.ids = around.ids
-        self.can_resume = can_resume
+        self.can_resume = can_resume and dialect.rules.can_resume
         self.now_s = now_s
         self.life = life_machine()
         self.turn = turn_machine()
         self.journal = Journal(max_bytes=limits.resume_replay_max_bytes_per_session, ttl_s=limits.resume_replay_ttl_s)
-        self.emitter = Emitter(around.ids, self.journal, session_id)
+        self.emitter = Emitter(around.ids, self.journal, session_id, dialect)
         self.lease = Lease(around.ids, idle_ttl_s=limits.idle_ttl_s, grace_s=limits.disconnect_grace_s, now_s=now_s)
         self.conversation = Conversation(limits.max_items)
         self.ledger = PlaybackLedger(limits.playback_slack_s)
@@ -65,11 +73,16 @@ class SessionState:
         self.last_submission_s = now_s
         self.last_append_s = now_s
         self.has_accepted_audio = False
+        self.has_submitted = False  # the model has begun to read
         self.has_spoken = False
 
     @property
     def emit(self) -> Callable[[ServerEvent], None]:
         return self.emitter.emit
+
+    @property
+    def rules(self) -> Rules:
+        return self.emitter.dialect.rules
 
     @property
     def is_in_progress(self) -> bool:
@@ -84,6 +97,7 @@ class SessionState:
         unit = self.chain.next()
         if unit is not None:
             self.last_submission_s = self.now_s
+            self.has_submitted = True
             self.commands.append(Append(unit))
 
     def new_item_id(self) -> str:

@@ -49,6 +49,7 @@ class SessionSettings:
     input_format: AudioFormat = PCM16
     output_format: AudioFormat = PCM16
     temperature: float = 0.7
+    max_response_tokens: int | None = None  # text and codec frames of a whole response; checked after each unit
     max_unit_tokens: int | None = None  # of the Thinker, for each unit; None: the model's 20
     speed: float | None = None
     use_tts_template: bool = True
@@ -117,6 +118,9 @@ def apply_session(base: SessionSettings, parsed: ParsedSession, reference: Voice
     if fields.max_unit_tokens is not UNSET:
         limit = fields.max_unit_tokens
         settings = replace(settings, max_unit_tokens=None if isinstance(limit, str) else limit)
+    if fields.max_response_tokens is not UNSET:
+        limit = fields.max_response_tokens
+        settings = replace(settings, max_response_tokens=None if isinstance(limit, str) else limit)
     if fields.auto_response is not UNSET:
         settings = replace(settings, auto_response=fields.auto_response is True)
     return _with_detection(settings, parsed)
@@ -131,7 +135,13 @@ def _format(base: AudioFormat, given: AudioFormat | None, rate_hz: int | None) -
     return chosen
 
 
+_LOW_SHARE = (3, 4)  # of the high mark, where a client gives one number only
+
+
 def _window(base: ContextWindow, fields: SessionFields) -> ContextWindow:
+    if not isinstance(fields.max_kv_tokens, UnsetType):
+        most = fields.max_kv_tokens
+        base = replace(base, mode="basic", high_tokens=most, low_tokens=most * _LOW_SHARE[0] // _LOW_SHARE[1])
     window = ContextWindow(
         mode=_given(fields.sliding_window_mode, base.mode),
         high_tokens=_given(fields.basic_window_high_tokens, base.high_tokens),

@@ -23,7 +23,9 @@ class SpeechEncoder:
 
     def encode(self, samples: NDArray[np.float32], *, last: bool = False) -> str:
         """Base64 of *samples* [N], 24 kHz; empty where the resampler keeps everything for the next call."""
-        if self.format.encoding in (Encoding.ULAW, Encoding.ALAW):
+        if self.format.encoding is Encoding.FLOAT32:
+            data = samples.astype("<f4").tobytes()
+        elif self.format.encoding in (Encoding.ULAW, Encoding.ALAW):
             pcm = to_pcm16(self._resampler.push(samples, last=last))
             data = encode_ulaw(pcm) if self.format.encoding is Encoding.ULAW else encode_alaw(pcm)
         else:

@@ -95,6 +95,14 @@ class UnitChain:
         for _ in range(finals[-1] + 1 if finals else 0):
             self._waiting.popleft()
 
+    def drop_uncommitted(self) -> list[Link]:
+        """Take back the units of the turn under way; those of turns that have ended stay."""
+        finals = [index for index, link in enumerate(self._waiting) if link.unit.is_final]
+        kept = finals[-1] + 1 if finals else 0
+        links = list(self._waiting)
+        self._waiting = deque(links[:kept])
+        return links[kept:]
+
     def bind(self, response_id: str) -> None:
         """The units of the turn now serve a response that was opened for them."""
         self._waiting = deque(replace(link, response_id=response_id) for link in self._waiting)

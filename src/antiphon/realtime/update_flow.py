@@ -1,5 +1,6 @@
 """`session.update` of a session that is open: every check before the first change (specification section 4.5)."""
 
+import logging
 from collections import deque
 
 from msgspec import UNSET
@@ -12,6 +13,8 @@ from antiphon.wire.realtime import server_events as events
 from antiphon.wire.realtime.errors import RealtimeError
 from antiphon.wire.realtime.json_frame import JsonObject
 from antiphon.wire.realtime.session_fields import SessionFields, parse_session
+
+logger = logging.getLogger(__name__)
 
 
 class UpdateFlow:
@@ -26,7 +29,7 @@ class UpdateFlow:
         """Raises RealtimeError with the code of the first check that fails."""
         state = self._state
         self._check_rate()
-        parsed = parse_session(session)
+        parsed = parse_session(self._without_late_instructions(session))
         self._check(parsed.fields)
         updated = apply_session(state.settings, parsed, None)
         if updated.window != state.settings.window:
@@ -46,11 +49,20 @@ class UpdateFlow:
             raise RealtimeError(
                 "ref_audio_update_unsupported", "the reference voice is fixed when a session opens", param="ref_audio"
             )
-        if fields.instructions is not UNSET and fields.instructions != now.instructions:
+        may_change = state.rules.takes_late_instructions
+        if fields.instructions is not UNSET and fields.instructions != now.instructions and not may_change:
             # The model has read them when the session opened; a client that changes them must open another session.
             raise RealtimeError(
                 "instructions_update_unsupported", "instructions are fixed when a session opens", param="instructions"
             )
+
+    def _without_late_instructions(self, session: JsonObject) -> JsonObject:
+        """Clients of some dialects rewrite them at any time; the model has read its own by the first unit."""
+        state = self._state
+        if not (state.rules.takes_late_instructions and state.has_submitted and "instructions" in session):
+            return session
+        logger.info("session %s: instructions came after the first unit and have no effect", state.id)
+        return {key: value for key, value in session.items() if key != "instructions"}
 
     def _stage_detector(self, updated: SessionSettings) -> None:
         """Try a new detector before anything changes, so that a server without one says so here."""

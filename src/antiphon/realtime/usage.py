@@ -24,6 +24,10 @@ class Usage:
     time_to_first_text_s: float | None = None
     time_to_first_audio_s: float | None = None
 
+    @property
+    def num_output_tokens(self) -> int:
+        return self.num_text_tokens + self.num_codec_frames
+
     def add(self, unit: UnitDone) -> None:
         self.num_units += 1
         self.num_input_tokens += unit.num_input_tokens
@@ -40,9 +44,9 @@ class Usage:
     def shown(self) -> JsonObject:
         audio_in = min(self.num_units * AUDIO_TOKENS_PER_UNIT, self.num_input_tokens)
         return {
-            "total_tokens": self.num_input_tokens + self.num_text_tokens + self.num_codec_frames,
+            "total_tokens": self.num_input_tokens + self.num_output_tokens,
             "input_tokens": self.num_input_tokens,
-            "output_tokens": self.num_text_tokens + self.num_codec_frames,
+            "output_tokens": self.num_output_tokens,
             "input_token_details": {
                 "text_tokens": self.num_input_tokens - audio_in,
                 "audio_tokens": audio_in,

@@ -1,9 +1,10 @@
 """Puts the server together: routes, layers, and the parts behind them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -24,8 +25,10 @@ from antiphon.serving.media_fetch import MediaFetcher
 from antiphon.serving.metrics import MetricsEndpoint
 from antiphon.serving.models import ModelEndpoints
 from antiphon.serving.openapi import openapi_document
-from antiphon.serving.pages import PAGES, DocumentEndpoint, load_page, version_document
+from antiphon.serving.pages import DocumentEndpoint, chat_routes, live_routes, version_document
 from antiphon.serving.port import Pipeline, Voices
+from antiphon.serving.realtime.routes import realtime_routes
+from antiphon.serving.realtime.service import RealtimeService
 from antiphon.serving.served_model import ServedModel
 from antiphon.serving.settings import CorsSettings, ServeSettings
 from antiphon.serving.speech import SpeechEndpoint
@@ -43,6 +46,7 @@ class Services:
     settings: ServeSettings = field(default_factory=ServeSettings)
     default_voice: Path | None = None  # the recording of the default voice
     fetcher: MediaFetcher | None = None
+    realtime: RealtimeService | None = None
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
 
 
@@ -51,7 +55,7 @@ def create_app(services: Services) -> Starlette:
     settings, model = services.settings, services.model
     families = Families(model.names[0]) if settings.has_metrics else None
     if families is not None:
-        families.watch(services.pipeline.counters, services.pipeline.gauges)
+        families.watch(services.pipeline.counters, partial(_gauges, services))
     pool = DecodePool()
     middleware = [
         Middleware(RequestContext, lifecycle=services.lifecycle),
@@ -62,7 +66,7 @@ def create_app(services: Services) -> Starlette:
         routes=_routes(services, pool, families),
         middleware=middleware,
         exception_handlers={HTTPException: answer_http_exception},
-        lifespan=_lifespan(services.pipeline, pool),
+        lifespan=_lifespan(services, pool),
     )
     # A redirect would be built from the Host header, and open a second spelling of every path.
     app.router.redirect_slashes = False
@@ -89,11 +93,18 @@ def _routes(services: Services, pool: DecodePool, families: Families | None) -> 
         Route("/ping", health.ping, methods=["GET", "POST"]),
         Route("/version", version.__call__),
         Route("/openapi.json", DocumentEndpoint(openapi_document(has_keys=bool(settings.api_keys))).__call__),
-        *(Route(path, load_page(name).__call__) for path, name in PAGES.items()),
+        *chat_routes(),
+        *live_routes(is_tiny=model.is_tiny, has_chat=True),
     ]
     if families is not None:
         routes.append(Route("/metrics", MetricsEndpoint(families, pipeline).__call__))
-    return list(routes)
+    live = [] if services.realtime is None else realtime_routes(services.realtime.hub)
+    return [*routes, *live]
+
+
+def _gauges(services: Services) -> Mapping[str, float]:
+    live = {} if services.realtime is None else services.realtime.gauges()
+    return {**services.pipeline.gauges(), **live}
 
 
 def _cors(settings: CorsSettings) -> list[Middleware]:
@@ -112,11 +123,16 @@ def _cors(settings: CorsSettings) -> list[Middleware]:
     ]
 
 
-def _lifespan(pipeline: Pipeline, pool: DecodePool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(services: Services, pool: DecodePool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        if services.realtime is not None:
+            services.lifecycle.drains_too(services.realtime.drain)
         yield
+        if services.realtime is not None:
+            await services.realtime.drain(0)
+            await asyncio.to_thread(services.realtime.engine.close)
         pool.close()
-        await asyncio.to_thread(pipeline.close)
+        await asyncio.to_thread(services.pipeline.close)
 
     return lifespan

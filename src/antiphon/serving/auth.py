@@ -9,9 +9,12 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.serving.errors import Problem, error_document
+from antiphon.serving.pages import LIVE_FACTS_PATH, LIVE_PAGES
 
-# Health probes, and the page with what it is made of: it holds nothing, and lets one type the key in.
-OPEN_PATHS = frozenset({"/", "/app.js", "/style.css", "/health", "/health/live", "/health/ready", "/ping"})
+# Health probes, and the pages with what they are made of: they hold nothing, and let one type the key in.
+OPEN_PATHS = frozenset(
+    {"/", "/app.js", *LIVE_PAGES, LIVE_FACTS_PATH, "/health", "/health/live", "/health/ready", "/ping"}
+)
 _SUBPROTOCOL = "openai-insecure-api-key."  # how browsers bring a key to a WebSocket
 _UNAUTHORIZED = Problem(
     401, "AuthenticationError", "Unauthorized: give the server's API key as 'Authorization: Bearer …'."

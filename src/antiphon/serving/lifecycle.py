@@ -1,6 +1,9 @@
 """Whether the server takes requests, and how many it is answering."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+
+Drain = Callable[[float], Awaitable[None]]
 
 
 class Lifecycle:
@@ -11,6 +14,11 @@ class Lifecycle:
         self.num_in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._drains: list[Drain] = []
+
+    def drains_too(self, drain: Drain) -> None:
+        """Also wait for what *drain* waits for, at most the seconds that it is given."""
+        self._drains.append(drain)
 
     def enter(self) -> None:
         """A request begins."""
@@ -26,8 +34,9 @@ class Lifecycle:
     async def drain(self, timeout_s: float) -> bool:
         """Take nothing more and wait for what is in flight; False if some of it is still there."""
         self.is_draining = True
-        try:
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
-        except asyncio.TimeoutError:
-            return False
-        return True
+        idle = asyncio.wait_for(self._idle.wait(), timeout_s)
+        results = await asyncio.gather(idle, *(drain(timeout_s) for drain in self._drains), return_exceptions=True)
+        failed = [result for result in results if isinstance(result, BaseException)]
+        if any(not isinstance(result, asyncio.TimeoutError) for result in failed):
+            raise failed[0]
+        return not failed

@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from antiphon import __version__
 
@@ -17,7 +18,26 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; media-src 'self' data: blob:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 }
-PAGES = {"/": "index.html", "/app.js": "app.js", "/style.css": "style.css", "/docs": "docs.html", "/docs.js": "docs.js"}
+# Path → file. The live page has parts of its own, and worklets that the browser loads by address.
+_LIVE_FILES = (
+    "live.css",
+    "live.js",
+    "live-audio.js",
+    "live-camera.js",
+    "live-device.js",
+    "live-figures.js",
+    "live-loudness.js",
+    "live-panel.js",
+    "live-replies.js",
+    "live-session.js",
+    "live-transcript.js",
+    "capture-worklet.js",
+    "playback-worklet.js",
+    "resample.js",
+)
+LIVE_PAGES = {"/live": "live.html", "/style.css": "style.css", **{f"/{name}": name for name in _LIVE_FILES}}
+CHAT_PAGES = {"/": "index.html", "/app.js": "app.js", "/docs": "docs.html", "/docs.js": "docs.js"}
+LIVE_FACTS_PATH = "/live.json"
 
 
 @dataclass(frozen=True)
@@ -45,6 +65,23 @@ class DocumentEndpoint:
 
     async def __call__(self, _request: Request) -> Response:
         return JSONResponse(self.document)
+
+
+def chat_routes() -> list[BaseRoute]:
+    """The page at `/` and the description of the interface."""
+    return [Route(path, load_page(name).__call__) for path, name in CHAT_PAGES.items()]
+
+
+def live_routes(
+    *, is_tiny: bool = False, is_scripted: bool = False, has_chat: bool = False, is_front: bool = False
+) -> list[BaseRoute]:
+    """The live page, and what it says about who answers. *is_front*: it also is the page at `/`."""
+    facts = DocumentEndpoint({"is_tiny": is_tiny, "is_scripted": is_scripted, "has_chat": has_chat})
+    paths = {**LIVE_PAGES, **({"/": LIVE_PAGES["/live"]} if is_front else {})}
+    return [
+        Route(LIVE_FACTS_PATH, facts.__call__),
+        *(Route(path, load_page(name).__call__) for path, name in paths.items()),
+    ]
 
 
 def version_document(*, model: str, is_tiny: bool) -> dict[str, object]:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from antiphon.core.errors import ConfigError
 from antiphon.serving.lifecycle import Lifecycle
+from antiphon.serving.realtime.routes import UVICORN_OPTIONS
 from antiphon.serving.settings import ServeSettings
 
 _log = logging.getLogger(__name__)
@@ -129,5 +130,6 @@ def build_server(
         ssl_certfile=tls.certfile,
         ssl_ca_certs=None if tls.ca_certs is None else str(tls.ca_certs),
         ssl_cert_reqs=tls.cert_reqs or ssl.CERT_NONE,
+        **UVICORN_OPTIONS,
     )
     return DrainingServer(config, lifecycle, timeout_s=settings.shutdown_timeout_s, on_ready=on_ready, cut_off=cut_off)

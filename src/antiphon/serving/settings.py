@@ -34,6 +34,7 @@ class ServeSettings:
         enable_thinking: what a request that does not say so gets.
         shutdown_timeout_s: how long requests in flight may take after SIGTERM.
         send_timeout_s: a client that reads nothing for so long is gone.
+        record_folder: where a trace of every live session is kept; None: none is.
     """
 
     host: str = "127.0.0.1"
@@ -60,3 +61,4 @@ class ServeSettings:
     logs_requests: bool = False
     logs_outputs: bool = False
     has_access_log: bool = True
+    record_folder: Path | None = None

@@ -85,3 +85,12 @@ def test_drop_committed_keeps_the_turn_under_way():
     unit = chain.next()
     assert unit is not None
     assert float(unit.samples[0]) == 0.25
+
+
+def test_taking_the_turn_under_way_back_leaves_turns_that_have_ended():
+    chain = UnitChain()
+    push(chain, value=0.1)
+    push(chain, value=0.2, is_final=True)
+    push(chain, value=0.3)
+    assert [link.unit.samples[0] for link in chain.drop_uncommitted()] == [np.float32(0.3)]
+    assert len(chain) == 2

@@ -32,6 +32,7 @@ class Peer:
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
+        self.can_close_session = True  # false: the dialect has no event for it, the socket's end is the session's
         self.events: list[Event] = []
         self._arrived = asyncio.Event()
         self._is_closed = False
@@ -152,7 +153,7 @@ class Peer:
 
     async def finish(self) -> None:
         """End the session, if there is one, and the connection."""
-        if not self._is_closed:
+        if not self._is_closed and self.can_close_session:
             try:
                 await self.send("session.close")
                 await asyncio.wait({self._reader}, timeout=5.0)

@@ -16,6 +16,7 @@ PROFILES = {
     "default": "the scripted engine's own script; at most 4 sessions",
     "short": "as default; limits of 1 s for first frame, idle and grace",
     "small-slack": "as default; unacknowledged playback counts as heard 1 s after its length",
+    "small-queue": "2 sessions; the queue of map.realtime is waited in for 1 s",
     "stalled": "an engine that needs a minute for a unit",
     "endless": "a model that never ends its turn; 3 continuation units",
     "failing": "a model that fails in the middle of an answer",
@@ -39,6 +40,7 @@ class Target:
     idle_s: float = 300.0
     grace_s: float = 30.0
     playback_slack_s: float = 5.0
+    queue_wait_s: float = 25.0
     patience_s: float = 60.0  # cases that would wait longer are skipped
     peers: list[Peer] = field(default_factory=list)
 
@@ -55,6 +57,16 @@ class Target:
         peer = await self.connect(duplex="1", **options)
         await peer.send("session.update", session=AUTO if session is None else session)
         await peer.until("session.updated")
+        return peer
+
+    async def open_openai(self, detection: dict[str, Any] | None = None, **options: Any) -> Peer:
+        """A session of OpenAI's dialect; with *detection*, a `session.update` that sets `turn_detection` to it."""
+        peer = await self.connect(model=options.pop("model", "any"), **options)
+        peer.can_close_session = False
+        await peer.get("session.created")
+        if detection is not None:
+            await peer.send("session.update", session={"type": "realtime", "audio": {"input": detection}})
+            await peer.get("session.updated")
         return peer
 
     async def resume(self, peer: Peer, *, token: str | None = None, seq: int | None = None) -> Peer:

@@ -5,6 +5,8 @@ import asyncio
 from antiphon.core.errors import AntiphonError
 from antiphon.core.ids import IdSource
 from antiphon.realtime.admission import Admission
+from antiphon.realtime.dialects.dialect import Dialect
+from antiphon.realtime.dialects.vllm import VllmDialect
 from antiphon.realtime.engine import DuplexEngine
 from antiphon.realtime.opening import Opening, opening_settings
 from antiphon.realtime.resume import ResumeRequest
@@ -13,6 +15,7 @@ from antiphon.realtime.session_state import Surroundings
 from antiphon.serving.realtime.live_session import LiveSession
 from antiphon.serving.realtime.mailbox import Attach, Attachment, End, GoingAway
 from antiphon.serving.realtime.settings import RealtimeSettings
+from antiphon.serving.realtime.waiting_line import WaitingLine
 from antiphon.wire.realtime.errors import RealtimeError
 
 
@@ -24,9 +27,10 @@ class Hub:
         self._engine = engine
         self._ids = ids
         self.admission = Admission(settings.limits)
+        self.line = WaitingLine(self.admission)
         self._around = Surroundings(ids=ids, limits=settings.limits, scorer_source=settings.scorer_source)
         self._live: dict[str, LiveSession] = {}
-        self._is_draining = False
+        self.is_draining = False
         self.is_warm = asyncio.Event()
         self.is_warm.set()
 
@@ -35,22 +39,30 @@ class Hub:
         return len(self._live)
 
     async def open(
-        self, opening: Opening, attachment: Attachment, *, model: str | None, announces_update: bool = True
+        self,
+        opening: Opening,
+        attachment: Attachment,
+        *,
+        model: str | None,
+        announces_update: bool = True,
+        dialect: Dialect | None = None,
+        reserved: str | None = None,
     ) -> LiveSession:
-        """Open a session for the socket of *attachment*.
+        """Open a session for the socket of *attachment*. *reserved* is the id of one whose slot is taken already.
 
         Raises:
             RealtimeError: what is wrong with the settings, `resource_exhausted`, `timeout`, or the engine's refusal.
         """
-        if self._is_draining:
-            raise RealtimeError("resource_exhausted", "the server is shutting down")
-        defaults = self.settings.defaults
+        self._check_draining()
+        dialect = dialect or VllmDialect()
+        defaults = dialect.defaults(self.settings.defaults)
         settings = opening_settings(opening, model=model or defaults.model or self._engine.model, defaults=defaults)
         loop = asyncio.get_running_loop()
-        session_id = f"sess_{self._ids.new_hex(24)}"
-        self.admission.take(session_id, loop.time())
+        session_id = reserved or self.new_session_id()
+        if reserved is None:
+            self.admission.take(session_id, loop.time())
         try:
-            session = Session(session_id, settings, self._around, now_s=loop.time())
+            session = Session(session_id, settings, self._around, now_s=loop.time(), dialect=dialect)
             live = LiveSession(session, self._over)
             engine = await asyncio.wait_for(
                 self._engine.open(session_id, settings, live.deliver), self.settings.timeouts.control_s
@@ -60,11 +72,31 @@ class Hub:
         except AntiphonError as error:
             raise self._refused(session_id, opening_error(error)) from error
         except BaseException:
-            self.admission.give_back(session_id, loop.time())
+            self._give_back(session_id)
             raise
         self._live[session_id] = live
         live.start(engine, attachment, announces_update=announces_update)
         return live
+
+    def new_session_id(self) -> str:
+        return f"sess_{self._ids.new_hex(24)}"
+
+    def try_reserve(self, session_id: str) -> bool:
+        """Take a slot before the session's settings are known. False: none is free, or others wait for it.
+
+        Raises:
+            RealtimeError: `resource_exhausted`, while draining.
+        """
+        self._check_draining()
+        if self.admission.num_waiting or self.admission.num_taken >= self.settings.limits.max_sessions:
+            return False
+        self.admission.take(session_id, asyncio.get_running_loop().time())
+        return True
+
+    def leave(self, session_id: str) -> None:
+        """Whoever reserved a slot, or stands in line for one, goes. Neither: nothing."""
+        self.line.leave(session_id)
+        self._give_back(session_id)
 
     async def resume(self, request: ResumeRequest, attachment: Attachment) -> LiveSession:
         """Give the session to the socket of *attachment*. Raises RealtimeError; the old socket is unharmed then."""
@@ -77,7 +109,8 @@ class Hub:
 
     async def drain(self, seconds: float) -> None:
         """Admit no more, tell everybody, wait, then close what is left."""
-        self._is_draining = True
+        self.is_draining = True
+        self.line.ring()
         for live in self._live.values():
             live.mailbox.put(GoingAway(seconds))
         if self._live:
@@ -94,9 +127,17 @@ class Hub:
         return list(self._live.values())
 
     def _refused(self, session_id: str, error: RealtimeError) -> RealtimeError:
-        self.admission.give_back(session_id, asyncio.get_running_loop().time())
+        self._give_back(session_id)
         return error
 
     def _over(self, live: LiveSession) -> None:
         self._live.pop(live.session.id, None)
-        self.admission.give_back(live.session.id, asyncio.get_running_loop().time())
+        self._give_back(live.session.id)
+
+    def _give_back(self, session_id: str) -> None:
+        self.admission.give_back(session_id, asyncio.get_running_loop().time())
+        self.line.ring()
+
+    def _check_draining(self) -> None:
+        if self.is_draining:
+            raise RealtimeError("resource_exhausted", "the server is shutting down")

@@ -18,7 +18,6 @@ from antiphon.serving.realtime.mailbox import (
     Tick,
 )
 from antiphon.wire.realtime.errors import RealtimeError
-from antiphon.wire.realtime.parse import parse_event
 
 logger = logging.getLogger(__name__)
 
@@ -125,12 +124,7 @@ class LiveSession:
                 attachment.is_quiet.set()
 
     def _take_in(self, text: str) -> None:
-        try:
-            event = parse_event(text)
-        except RealtimeError as error:
-            self.session.refuse(error, self._loop.time())
-        else:
-            self.session.receive(event, self._loop.time())
+        self.session.receive_frame(text, self._loop.time())
 
     def _attach(self, message: Attach) -> None:
         if message.done.done():

@@ -20,6 +20,7 @@ class Attachment:
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
         self.generation = 0
+        self.is_over = False  # the socket is gone, its pump has to end
         self.has_work = asyncio.Event()
         self.is_quiet = asyncio.Event()
         self.is_quiet.set()

@@ -10,7 +10,7 @@ from antiphon.serving.realtime.settings import RealtimeSettings
 from antiphon.wire.realtime import server_events as events
 from antiphon.wire.realtime.errors import RealtimeError
 from antiphon.wire.realtime.flat_error import render_flat_error
-from antiphon.wire.realtime.query import RealtimeQuery
+from antiphon.wire.realtime.query import DIALECTS, RealtimeQuery
 from antiphon.wire.realtime.server_events import ServerEvent, render
 
 _NORMAL, _POLICY = 1000, 1008
@@ -30,6 +30,9 @@ def refusal_of(query: RealtimeQuery, settings: RealtimeSettings, *, is_alias: bo
     if not settings.is_duplex:
         text = "this deployment has no duplex model"
         return Refusal(render_flat_error("unsupported", text), _NORMAL if is_alias else _POLICY)
+    if query.dialect is not None and query.dialect not in DIALECTS:
+        text = f"unknown dialect {query.dialect!r}; known: {', '.join(DIALECTS)}"[:200]
+        return Refusal(render_flat_error("unsupported", text), _POLICY)
     if query.wants_turn_handler and not is_alias:
         return Refusal(render_flat_error("unsupported", "this deployment serves duplex sessions only"), _NORMAL)
     return None

@@ -9,6 +9,7 @@ from antiphon.core.ids import RandomIds
 from antiphon.realtime.engine import DuplexEngine
 from antiphon.serving.realtime.gate import Gate
 from antiphon.serving.realtime.hub import Hub
+from antiphon.serving.realtime.recording import SessionRecorder
 from antiphon.serving.realtime.settings import RealtimeSettings
 from antiphon.serving.realtime.socket import Socket
 
@@ -37,13 +38,19 @@ def realtime_hub(engine: DuplexEngine, settings: RealtimeSettings) -> Hub:
 
 
 def realtime_routes(hub: Hub) -> list[BaseRoute]:
-    """`/v1/realtime`, and `/v1/duplex` as its alias."""
+    """`/v1/realtime`, and `/v1/duplex` as its alias.
+
+    Raises:
+        ConfigError: the folder for traces cannot be written.
+    """
     gate = Gate(hub.settings)
+    folder = hub.settings.record_folder
+    recorder = None if folder is None else SessionRecorder(folder)
 
     async def realtime(websocket: WebSocket) -> None:
-        await Socket(websocket, hub, gate, is_alias=False).serve()
+        await Socket(websocket, hub, gate, is_alias=False, recorder=recorder).serve()
 
     async def duplex(websocket: WebSocket) -> None:
-        await Socket(websocket, hub, gate, is_alias=True).serve()
+        await Socket(websocket, hub, gate, is_alias=True, recorder=recorder).serve()
 
     return [WebSocketRoute("/v1/realtime", realtime), WebSocketRoute("/v1/duplex", duplex)]

@@ -5,7 +5,16 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from antiphon.realtime.engine import Append, Cancel, Close, EngineClosed, EngineCommand, EngineOutput, EngineSession
+from antiphon.realtime.engine import (
+    Append,
+    Cancel,
+    Close,
+    EngineClosed,
+    EngineCommand,
+    EngineOutput,
+    EngineSession,
+    Reconfigure,
+)
 from antiphon.realtime.script import DEFAULT_SCRIPT, Script, ScriptedRun, text_only
 from antiphon.realtime.settings import SessionSettings
 
@@ -21,6 +30,7 @@ class ScriptedSession:
         self._on_close = on_close
         self._timers: deque[asyncio.TimerHandle] = deque()
         self._last_s = 0.0
+        self._seed: str | None = None
 
     def send(self, command: EngineCommand) -> None:
         if isinstance(command, Append):
@@ -29,6 +39,11 @@ class ScriptedSession:
                 # Timers of one moment fire in no order, so each output keeps a little distance from the last.
                 self._last_s = max(loop.time() + due.after_s, self._last_s + 1e-4)
                 self._timers.append(loop.call_at(self._last_s, self._put, due.output))
+        elif isinstance(command, Reconfigure):
+            text = command.settings.initial_user_text
+            if text is not None and text != self._seed:
+                self._run.seed()
+            self._seed = text
         elif isinstance(command, Cancel):
             self._stop()
             self._run.cancel()

@@ -1,6 +1,7 @@
 """What the Realtime endpoints are told at start-up."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from antiphon.realtime import limits
 from antiphon.realtime.limits import Limits
@@ -23,6 +24,7 @@ class Timeouts:
     warmup_hold_s: float = limits.WARMUP_HOLD_S
     refusal_wait_s: float = limits.REFUSAL_WAIT_S
     write_s: float = limits.WRITE_TIMEOUT_S
+    queue_update_s: float = limits.QUEUE_UPDATE_S
 
 
 DEFAULT_TIMEOUTS = Timeouts()
@@ -41,3 +43,4 @@ class RealtimeSettings:
     is_duplex: bool = True  # false: the deployment has no duplex model, and says so
     num_api_workers: int = 1  # sessions live in one process; with more the endpoints refuse
     max_handshakes_per_minute: int = 600  # of one address
+    record_folder: Path | None = None  # where a trace of every session is kept; None: none is

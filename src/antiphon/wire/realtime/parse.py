@@ -7,7 +7,7 @@ import msgspec
 from antiphon.wire.realtime import client_events as events
 from antiphon.wire.realtime.client_events import ClientEvent
 from antiphon.wire.realtime.errors import RealtimeError
-from antiphon.wire.realtime.json_frame import JsonObject, parse_object
+from antiphon.wire.realtime.json_frame import JsonObject
 
 TYPE_ALIASES = {
     "close": "session.close",
@@ -32,17 +32,12 @@ FIELD_ALIASES = {
 EVENT_TYPES: dict[str, type[ClientEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(ClientEvent)}
 
 
-def parse_event(frame: str | bytes) -> ClientEvent:
-    """Read one text frame.
+def event_of(body: JsonObject) -> ClientEvent:
+    """The event that *body* is; *body* itself stays as it is.
 
     Raises:
-        RealtimeError: `event_too_large`, `invalid_json`, `bad_event` or `unknown_event`, with the event's own id.
+        RealtimeError: `bad_event` or `unknown_event`, with the event's own id.
     """
-    return event_of(parse_object(frame))
-
-
-def event_of(body: JsonObject) -> ClientEvent:
-    """The event that *body* is; *body* itself stays as it is."""
     event_id = body.get("event_id")
     known_id = event_id if isinstance(event_id, str) else None
     name = body.get("type")

@@ -1,5 +1,7 @@
 """The `response` object of `response.create`: what this model takes per response, and what it refuses."""
 
+from typing import Literal
+
 import msgspec
 
 from antiphon.wire.realtime.errors import RealtimeError
@@ -24,6 +26,7 @@ class ResponseOptions(msgspec.Struct, frozen=True, kw_only=True):
     modalities: tuple[str, ...] | None = None
     output_format: AudioFormat | None = None
     metadata: JsonObject | None = None
+    max_tokens: int | Literal["inf"] | None = None
 
 
 def parse_response_options(response: JsonObject | None) -> ResponseOptions:

@@ -53,9 +53,11 @@ _EXTRA = (
     "context_max_units",
     "return_stage_metrics",
     "length_penalty",
+    "max_response_tokens",
     "tts_enabled",
+    "max_kv_tokens",
 )
-_WINDOW = {name for name in _EXTRA if name.startswith(("sliding", "basic", "context"))}
+_WINDOW = {name for name in _EXTRA if name.startswith(("sliding", "basic", "context", "max_kv"))}
 
 
 class SessionFields(Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ class SessionFields(Struct, frozen=True, kw_only=True):
     voice: str | UnsetType = UNSET
     ref_audio: str | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
+    max_response_tokens: int | Literal["inf"] | UnsetType = UNSET
     max_unit_tokens: int | Literal["inf"] | UnsetType = UNSET
     speed: float | UnsetType = UNSET
     use_tts_template: bool | UnsetType = UNSET
@@ -87,9 +90,10 @@ class SessionFields(Struct, frozen=True, kw_only=True):
     return_stage_metrics: bool | UnsetType = UNSET
     length_penalty: float | UnsetType = UNSET
     tts_enabled: bool | UnsetType = UNSET
+    max_kv_tokens: int | UnsetType = UNSET  # the high mark of a basic window
 
 
-_POSITIVE = ("max_unit_tokens", "idle_timeout_s", "speed", "length_penalty")
+_POSITIVE = ("max_unit_tokens", "max_response_tokens", "idle_timeout_s", "speed", "length_penalty")
 _NOT_NEGATIVE = (
     "temperature",
     "overlap_short_ack_ms",
@@ -102,6 +106,7 @@ _WINDOW_SIZES = (
     "basic_window_low_tokens",
     "context_previous_max_tokens",
     "context_max_units",
+    "max_kv_tokens",
 )
 
 

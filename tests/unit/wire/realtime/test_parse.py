@@ -4,8 +4,12 @@ import pytest
 
 from antiphon.wire.realtime import client_events as events
 from antiphon.wire.realtime.errors import RealtimeError, error_type
-from antiphon.wire.realtime.json_frame import MAX_FRAME_BYTES
-from antiphon.wire.realtime.parse import EVENT_TYPES, parse_event
+from antiphon.wire.realtime.json_frame import MAX_FRAME_BYTES, parse_object
+from antiphon.wire.realtime.parse import EVENT_TYPES, event_of
+
+
+def parse_event(frame: str) -> events.ClientEvent:
+    return event_of(parse_object(frame))
 
 
 def code_of(frame: str | dict[str, object]) -> tuple[str, str | None]:

@@ -1,0 +1,1 @@
+"""Plays a file to a duplex session and keeps what comes back."""

@@ -1,0 +1,1 @@
+"""Runs a recorded session against a server again and finds what differs."""
