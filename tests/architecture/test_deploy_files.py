@@ -20,6 +20,7 @@ LAYOUTS = {
     "minicpmo_4_5_4gpu_stage1_replicas.yaml": 4,
     "minicpmo_4_5_8x4090.yaml": 6,
     "minicpmo_4_5_8x4090_stage1_replicas.yaml": 8,
+    "minicpmo_4_5_live64.yaml": 1,
     "minicpmo_4_5_turn.yaml": 1,
 }
 

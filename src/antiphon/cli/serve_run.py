@@ -123,7 +123,7 @@ def _realtime(
         model=served.names[0],
         default_recording=None if folder is None else folder / DEFAULT_VOICE,
         max_voice_s=served.max_voice_s,
-        max_positions=engine.max_positions,
+        max_positions=engine.session_positions,
         speaks=engine.model.talker is not None,
         is_duplex=deploy.session_mode == "duplex",
     )

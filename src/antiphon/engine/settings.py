@@ -21,6 +21,12 @@ class ThinkerSettings:
     num_audio_streams: int = 0
     use_audio_batch: bool = True  # encode the units of several streams in one launch
 
+    @property
+    def session_positions(self) -> int:
+        """Positions that each live session can keep on the device when all of them are there."""
+        held = self.kv_cache_blocks * self.block_size // max(1, self.num_audio_streams)
+        return min(self.max_model_len, held)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TalkerSettings:

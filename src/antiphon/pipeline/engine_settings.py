@@ -10,6 +10,7 @@ from antiphon.config.checkpoint import DecoderConfig, ModelConfig
 from antiphon.config.deploy import ConnectorExtra, DeployConfig, StageConfig
 from antiphon.config.problems import DeployError, Problem
 from antiphon.core.sampling import STAGE_NAMES
+from antiphon.engine.audio_units import audio_slot_bytes
 from antiphon.engine.code_buffer import CHUNK_IDS, LOOKAHEAD_IDS
 from antiphon.engine.settings import Code2WavSettings, TalkerSettings, ThinkerSettings
 from antiphon.prompt.video import MAX_MOMENTS
@@ -123,7 +124,11 @@ def speech_extra(config: DeployConfig) -> ConnectorExtra:
 def _thinker(config: DeployConfig, stage: StageConfig, model: ModelConfig, memory: MemoryFacts) -> ThinkerSettings:
     max_len = min(stage.max_model_len or model.llm.max_positions, model.llm.max_positions)
     block_bytes = BLOCK_TOKENS * position_bytes(model.llm, memory.item_bytes) // stage.tensor_parallel_size
-    budget = _cache_bytes(stage, memory, memory.thinker_weight_bytes)
+    num_streams = config.duplex_session.max_sessions if config.session_mode == "duplex" else 0
+    # The audio caches of live sessions are taken out of the same share.
+    num_slots = num_streams if config.optimizations.audio_stream_batch else 0
+    held_bytes = memory.thinker_weight_bytes + num_slots * audio_slot_bytes(model.audio, memory.item_bytes)
+    budget = _cache_bytes(stage, memory, held_bytes)
     num_fitting = ceil(max_len / BLOCK_TOKENS) if budget is None else budget // block_bytes
     if stage.max_model_len is None:  # the model's own limit, or what its share holds
         max_len = min(max_len, num_fitting * BLOCK_TOKENS)
@@ -153,7 +158,7 @@ def _thinker(config: DeployConfig, stage: StageConfig, model: ModelConfig, memor
         use_triton=switches.fused_attention,
         graph_batches=_batches(stage.max_num_seqs),
         early_stop=switches.early_stop,
-        num_audio_streams=config.duplex_session.max_sessions if config.session_mode == "duplex" else 0,
+        num_audio_streams=num_streams,
         use_audio_batch=switches.audio_stream_batch,
     )
 

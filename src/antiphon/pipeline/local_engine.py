@@ -93,9 +93,9 @@ class LocalEngine:
         self._deliver = self._pump.put
 
     @property
-    def max_positions(self) -> int:
-        """Of one sequence of the Thinker."""
-        return self.settings.thinker.max_model_len
+    def session_positions(self) -> int:
+        """Context that each live session can have when all of them are there."""
+        return self.settings.thinker.session_positions
 
     def start(self, report: Report = _say_nothing) -> None:
         """Warm everything up, telling *report*, and begin to answer."""

@@ -17,7 +17,7 @@ from antiphon.pipeline.messages import FrontMessage
 from antiphon.pipeline.omni_model import OmniModel
 from antiphon.pipeline.orchestrator import MAX_REQUESTS, Orchestrator, RequestHandle
 from antiphon.pipeline.processes.child import WORKER_COMMAND
-from antiphon.pipeline.processes.control import ModelSpec
+from antiphon.pipeline.processes.control import SESSION, ModelSpec
 from antiphon.pipeline.processes.fleet import SupervisorSettings
 from antiphon.pipeline.processes.layout import Layout, only_stages, plan_layout
 from antiphon.pipeline.pump import MessagePump
@@ -117,9 +117,9 @@ class ProcessEngine:
         self._pump.start()
 
     @property
-    def max_positions(self) -> int:
-        """Of one sequence of the Thinker; known once the workers are ready."""
-        return self.supervisor.positions()[THINKER]
+    def session_positions(self) -> int:
+        """Context that each live session can have when all of them are there; known once the workers are ready."""
+        return self.supervisor.positions()[SESSION]
 
     @property
     def orchestrator(self) -> Orchestrator:

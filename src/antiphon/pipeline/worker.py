@@ -12,7 +12,7 @@ from antiphon.pipeline.device_loop import TALKER, THINKER
 from antiphon.pipeline.engine_build import build_stages, memory_facts
 from antiphon.pipeline.engine_settings import engine_settings
 from antiphon.pipeline.omni_model import OmniModel
-from antiphon.pipeline.processes.control import BuildStages
+from antiphon.pipeline.processes.control import SESSION, BuildStages
 from antiphon.pipeline.processes.ranks import Ranks
 from antiphon.pipeline.processes.worker_process import BuiltStages, run_worker
 from antiphon.pipeline.stage import Report
@@ -58,6 +58,8 @@ def build_worker_stages(order: BuildStages, report: Report) -> BuiltStages:
     )
     positions = {THINKER: settings.thinker.max_model_len, TALKER: settings.talker.max_positions}
     bounded = {name: most for name, most in positions.items() if name in order.stages}
+    if THINKER in order.stages:
+        bounded[SESSION] = settings.thinker.session_positions
     return BuiltStages(stages, counters, bounded, ranks)
 
 

@@ -8,6 +8,7 @@ from antiphon.config.deploy import ConnectorExtra, DeployConfig, StageConfig
 from antiphon.config.load import load_deploy
 from antiphon.config.optimizations import OptimizationsConfig
 from antiphon.config.problems import DeployError
+from antiphon.engine.audio_units import audio_slot_bytes
 from antiphon.pipeline import engine_settings as module
 from antiphon.pipeline.engine_settings import (
     ELSEWHERE,
@@ -41,13 +42,20 @@ def test_the_shipped_layout_fills_its_shares() -> None:
     found = settings(load())
     thinker, talker, code2wav = found.thinker, found.talker, found.code2wav
     assert (thinker.max_num_seqs, thinker.max_batched_tokens, thinker.max_model_len) == (16, 16_384, 40_960)
-    share = 0.55 * (140 << 30) - (17 << 30)
+    share = 0.55 * (140 << 30) - (17 << 30) - 8 * audio_slot_bytes(MODEL.audio, 2)
     block_bytes = 16 * position_bytes(MODEL.llm, 2)
     assert 0.99 * share < thinker.kv_cache_blocks * block_bytes <= share
     assert (talker.num_slots, talker.max_positions, talker.windows) == (16, 4096, (1, 2, 4, 8, 25))
     assert (code2wav.num_slots, code2wav.num_steps, code2wav.use_tf32, code2wav.chunk_codes) == (16, 10, True, 25)
     assert thinker.use_prefix_cache
     assert talker.graph_batches == (1, 2, 4, 8, 16)
+
+
+def test_sixty_four_live_sessions_share_the_cache_of_their_layout() -> None:
+    thinker = settings(load(name="minicpmo_4_5_live64.yaml")).thinker
+    assert (thinker.num_audio_streams, thinker.max_num_seqs, thinker.graph_batches[-1]) == (64, 64, 64)
+    assert 4000 < thinker.session_positions < 5000
+    assert settings(load()).thinker.session_positions == thinker.max_model_len == 40_960
 
 
 def test_a_position_of_the_thinker_takes_144_kib() -> None:

@@ -103,6 +103,9 @@ class Progress:
     text: str
 
 
+SESSION = "session"  # in `StagesReady.positions`: of a live session when all are there; told by the Thinker's worker
+
+
 @dataclass(frozen=True, kw_only=True)
 class StagesReady:
     """Loaded and warmed up. `positions`: the most that one sequence of a stage may have, where that is bounded."""
