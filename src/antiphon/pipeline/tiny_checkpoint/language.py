@@ -18,7 +18,7 @@ _BRANCH_GAIN = 2.0  # of attention and MLP outputs: answers should depend on wha
 _SPREAD = 1.6  # standard deviation of the logits of ordinary ids
 # Logits beside the random part: inside a word, single letters, ids that should not come at all, and the usual ends.
 _INSIDE, _LETTER, _NEVER, _TEXT_END, _TURN_END = -2.0, -4.0, -14.0, 3.0, 2.4
-_CERTAIN, _LISTEN, _SPEAK = 16.0, 9.6, 9.2
+_CERTAIN, _LISTEN, _SPEAK = 16.0, 9.6, 8.9
 
 _TALKER_LEVEL = 2.0
 _TALKER_TABLE_GAIN = 2.5
@@ -58,12 +58,15 @@ def thinker_values(
     head[:, :_NUM_RESERVED] = 0.0
     head[:, _ALWAYS] = [level / _SEEN for level in _text_levels(vocabulary)]
     for token, dimension, level in (
-        ("<|listen|>", _AFTER_MEDIA, _LISTEN),
-        ("<|speak|>", _AFTER_MEDIA, _SPEAK),
         ("<|im_end|>", _AFTER_TEXT, _CERTAIN),
         ("<|chunk_eos|>", _AFTER_TURN, _CERTAIN),
     ):
         head[special[token], dimension] = (level - _NEVER) / _SEEN
+    for token, level in (("<|listen|>", _LISTEN), ("<|speak|>", _SPEAK)):
+        # No random part: whatever is heard, a live session is answered within a few seconds.
+        head[special[token]] = 0.0
+        head[special[token], _ALWAYS] = _NEVER / _SEEN
+        head[special[token], _AFTER_MEDIA] = (level - _NEVER) / _SEEN
     for token, level in (("<|tts_eos|>", _TEXT_END), ("<|turn_eos|>", _TURN_END)):
         head[special[token]] = 0.0
         head[special[token], _ALWAYS] = level / _SEEN
