@@ -143,7 +143,7 @@ def test_warm_up_requests_that_all_fail_stop_the_run(fake_server) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--backend", "openai-realtime-duplex"], "--backend: unknown"),
+        (["--backend", "openai-realtime"], "--backend: unknown"),
         (["--dataset-name", "videomme"], "--dataset-name: unknown"),
         (["--dataset-name", "seed-tts"], "needs --dataset-path"),
         (["--max-concurrency", "0"], "--max-concurrency"),

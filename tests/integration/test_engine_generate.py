@@ -46,7 +46,8 @@ OVERRIDES = """{{
 
 def layout(*, rows: int = 16, kv_bytes: int = 64 << 20, **stage_keys: object) -> DeployConfig:
     config = load_deploy("cpu.yaml", platform="cpu", stage_overrides=OVERRIDES.format(rows=rows, kv_bytes=kv_bytes))
-    return replace(config, stages=(replace(config.stages[0], **stage_keys), *config.stages[1:]))  # type: ignore[arg-type]
+    stages = (replace(config.stages[0], **stage_keys), *config.stages[1:])  # type: ignore[arg-type]
+    return replace(config, stages=stages, session_mode="turn")  # live sessions would want a row each
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from antiphon.pipeline.health import Health, StageHealth
 from antiphon.pipeline.orchestrator import RequestHandle
 from antiphon.pipeline.output_queue import OutputQueue
 from antiphon.pipeline.request import GenerationRequest
+from antiphon.pipeline.stage_facts import StageGauges, StageObservation
 from antiphon.pipeline.voice_book import PreparedVoice, prepared
 from antiphon.prompt.tokenizer import Tokenizer
 from antiphon.serving.app import Services, create_app
@@ -58,6 +59,8 @@ class FakePipeline:
     aborted: list[str] = field(default_factory=list)
     outputs: dict[str, OutputQueue] = field(default_factory=dict)
     is_closed: bool = False
+    stages: list[StageGauges] = field(default_factory=list)
+    observed: list[StageObservation] = field(default_factory=list)
 
     def submit(self, request: GenerationRequest) -> RequestHandle:
         if self.refusal is not None:
@@ -110,6 +113,13 @@ class FakePipeline:
 
     def gauges(self) -> Mapping[str, float]:
         return {"thinker.blocks_used": 7, "requests_waiting": 2}
+
+    def stage_gauges(self) -> Sequence[StageGauges]:
+        return self.stages
+
+    def take_observations(self) -> Sequence[StageObservation]:
+        taken, self.observed = self.observed, []
+        return taken
 
     def close(self) -> None:
         self.is_closed = True

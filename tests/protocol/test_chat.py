@@ -14,6 +14,7 @@ from antiphon.core.handoff import Handoff
 from antiphon.core.outputs import FinishReason
 from antiphon.core.sampling import DEFAULT_STAGE_PARAMS
 from antiphon.pipeline.events import Failed, TextDelta
+from antiphon.wire.chat import REFUSED
 
 Server = Any
 
@@ -447,3 +448,32 @@ def test_the_body_is_compact_and_readable(server: Server) -> None:
     text = server.chat(modalities=["text"]).text
     assert "Grüß dich, 世界" in text
     assert json.loads(text)["choices"][0]["message"]["content"] == "Grüß dich, 世界"
+
+
+def test_c39_speech_that_was_cut_off_says_so_whole_and_streamed(server: Server) -> None:
+    server.pipeline.speech_finish_reason = FinishReason.LENGTH
+    assert server.chat().json()["choices"][0]["finish_reason"] == "length"
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in server.stream()]
+    assert [reason for reason in reasons if reason] == ["length"]
+
+
+def test_c81_the_system_prompt_stays_with_media(server: Server, data_url: Any, encode_image: Any) -> None:
+    system = {"role": "system", "content": "Always answer in verse."}
+    picture = {"type": "image_url", "image_url": {"url": data_url(encode_image())}}
+    for content in ("What is this?", [picture, {"type": "text", "text": "What is this?"}]):
+        server.chat(messages=[system, {"role": "user", "content": content}])
+    texts = [request.prompt.text for request in server.pipeline.requests]
+    assert all(text.count("Always answer in verse.") == 1 for text in texts)
+    assert all(text.index("in verse.") < text.index("What is this?") for text in texts)
+
+
+@pytest.mark.parametrize("name", [*REFUSED, "response_format"])
+def test_every_name_of_the_table_is_refused_with_an_openai_error(server: Server, name: str) -> None:
+    values = {
+        **dict.fromkeys(("n", "best_of", "length_penalty", "top_logprobs"), 2),
+        "logit_bias": {"5": 1.0},
+        "response_format": {"type": "json_object"},
+    }
+    error = server.error(server.chat(**{name: values.get(name, name != "add_generation_prompt")}))
+    assert (error["type"], error["param"], error["code"]) == ("BadRequestError", name, 400)
+    assert error["message"].startswith(f"{name} is not supported with this value: ")

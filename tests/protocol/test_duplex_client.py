@@ -1,6 +1,7 @@
 """`DuplexClient` against the scripted server: turns, interruptions, lost connections, refusals, the end."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -118,9 +119,9 @@ def test_cancel_ends_the_answer_and_a_second_one_is_refused():
                     break
             await handle.wait(5)
             assert handle.done_event.status == "cancelled"
+            waiting = client.wait_for("session.closed", timeout_s=5)
+            await client.cancel_response()
             with pytest.raises(DuplexProtocolError) as refused:
-                waiting = client.wait_for("session.closed", timeout_s=5)
-                await client.cancel_response()
                 await waiting
             assert refused.value.code == "response_not_active"
 
@@ -250,10 +251,8 @@ def test_a_taken_over_session_ends_and_is_not_fought_for():
             events = first.events()
             connect = KeptConnect()
             second = await connect(first.url)
-            await second.send(
-                '{"type":"session.resume","session_id":"%s","resume_token":"%s","last_received_server_event_seq":1}'
-                % (first.session_id, first.resume_token)
-            )
+            ask = {"type": "session.resume", "session_id": first.session_id, "resume_token": first.resume_token}
+            await second.send(json.dumps({**ask, "last_received_server_event_seq": 1}))
             with pytest.raises(DuplexSessionClosedError, match="another client"):
                 async for _ in events:
                     pass
@@ -384,3 +383,36 @@ async def until(events, kind):
         if event.type == kind:
             return event
     raise AssertionError(f"no {kind} came")
+
+
+def test_a_client_that_stops_reading_loses_its_session_and_is_told_when_it_reads_again():
+    class Deaf(KeptConnect):
+        async def __call__(self, url):
+            transport = await super().__call__(url)
+            self.may_read = asyncio.Event()
+            self.may_read.set()
+            receive = transport.recv
+
+            async def recv():
+                await self.may_read.wait()
+                return await receive()
+
+            transport.recv = recv
+            return transport
+
+    async def scene(hub, url):
+        connect = Deaf()
+        async with DuplexClient(url, config=preset(), connect=connect, reconnect=QUICK) as client:
+            events = client.events()
+            await ask(client)
+            await speaking(client)
+            connect.may_read.clear()
+            while hub.num_sessions:
+                await asyncio.sleep(0.02)
+            connect.may_read.set()
+            with pytest.raises(DuplexSessionClosedError):
+                async for _ in events:
+                    pass
+
+    endless = Script(answers=(Answer(pieces=tuple(Piece("on ", 4000) for _ in range(400))),), gap_ms=1)
+    play(scene, endless, settings_of("small-output"))

@@ -90,7 +90,7 @@ def test_an_engine_that_does_not_answer_is_given_up():
             await asyncio.sleep(60)
 
     async def scene(omni):
-        with pytest.raises(DuplexConnectionError, match="within 0.05 s"):
+        with pytest.raises(DuplexConnectionError, match=r"within 0\.05 s"):
             async with InlineDuplexClient(omni, config=preset(), handshake_timeout_s=0.05):
                 pass
 

@@ -1,5 +1,6 @@
 """Media of requests: formats, limits, and hostile files."""
 
+import base64
 import io
 import struct
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from antiphon.audio.wav import to_pcm16
+from antiphon.pipeline.intake import prepare_inputs
 
 Server = Any
 Url = Callable[..., str]
@@ -290,3 +292,31 @@ def test_base64_may_be_wrapped_in_lines(server: Server, data_url: Url, encode_au
     lines = "\r\n".join(written[place : place + 76] for place in range(0, len(written), 76))
     part = {"type": "input_audio", "input_audio": {"data": lines.rstrip("="), "format": "wav"}}
     assert ask(server, part).status_code == 200
+
+
+def test_c48_thousands_of_pictures_in_one_video_address_are_not_decoded(
+    server: Server, encode_image: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr("PIL.Image.open", lambda *arguments, **_: opened.append(arguments))
+    frame = base64.b64encode(encode_image((2, 2), form="JPEG")).decode()
+    for address in (f"data:video/jpeg;base64,{','.join([frame] * 5_000)}", f"data:video/jpeg;base64,{frame * 5_000}"):
+        response = ask(server, video(address))
+        assert response.status_code == 400
+        assert len(server.error(response)["message"]) < 400
+    assert not opened
+
+
+def test_c111_equal_bytes_of_another_size_or_palette_are_other_pictures(server: Server, data_url: Url) -> None:
+    pixels = bytes(range(64))
+    pictures = [Image.frombytes("P", size, pixels) for size in ((8, 8), (4, 16), (8, 8))]
+    for picture, first in zip(pictures, (0, 0, 90), strict=True):
+        picture.putpalette([(first + index) % 256 for index in range(768)])
+    digests = set()
+    for picture in pictures:
+        file = io.BytesIO()
+        picture.save(file, "PNG")
+        assert ask(server, image(data_url(file.getvalue()))).status_code == 200
+        inputs = prepare_inputs(server.pipeline.requests[-1].prompt, num_mel_bins=80)
+        digests.add(tuple(item.digest for item in inputs.images))
+    assert len(digests) == 3

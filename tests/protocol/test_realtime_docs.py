@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "realtime.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=["vllm", "openai"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=["vllm", "openai", "openbmb"])
 def test_an_example_saves_the_answer(example: str, tmp_path: Path):
     for name, rate_hz in (("question.wav", 16_000), ("question_24k.wav", 24_000)):
         with wave.open(str(tmp_path / name), "wb") as file:

@@ -1,6 +1,6 @@
 """vLLM-Omni's own `DuplexClient`, unmodified, against a scripted server: the D rows of specification section 22.1.
 
-Case 73 of section 22; cases.md C92, C94 as that client meets them.
+Conformance case 73; cases C92 and C94 as that client meets them.
 """
 
 import asyncio

@@ -196,5 +196,9 @@ def test_the_metrics_tell_what_was_streamed(server: Server) -> None:
         'vllm_omni:audio_continuity_ok_total{model_name="omni",replica="0",stage="2",threshold_ms="100"} 1.0',
         'antiphon:engine_events_total{event="talker_step_window",model_name="omni"} 3.0',
         'antiphon:engine_state{model_name="omni",name="thinker.blocks_used"} 7.0',
+        'vllm:request_success_total{finished_reason="stop",model_name="omni",replica="0",stage="0"} 2.0',
+        'vllm:time_to_first_token_seconds_count{model_name="omni",replica="0",stage="0"} 2.0',
+        'vllm:inter_token_latency_seconds_count{model_name="omni",replica="0",stage="0"} 2.0',
+        'vllm:generation_tokens_total{model_name="omni",replica="0",stage="0"} 6.0',
     ):
         assert line in text

@@ -52,12 +52,13 @@ def settings_of(profile: str) -> RealtimeSettings:
 
 
 @asynccontextmanager
-async def running(hub: Hub) -> AsyncIterator[str]:
-    """Serve *hub*; gives the address."""
+async def running(hub: Hub, **changes: float) -> AsyncIterator[str]:
+    """Serve *hub*, with *changes* of uvicorn's options; gives the address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    config = uvicorn.Config(scripted_app(hub), host="127.0.0.1", port=port, log_level="warning", **UVICORN_OPTIONS)
+    options = {**UVICORN_OPTIONS, **changes}
+    config = uvicorn.Config(scripted_app(hub), host="127.0.0.1", port=port, log_level="warning", **options)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
     while not server.started:

@@ -45,18 +45,19 @@ class Wire:
     def send_text(self, text: str) -> None:
         self._to_server.put_nowait({"type": "websocket.receive", "text": text})
 
-    async def until(self, wanted: str) -> Event:
-        """The next event of that type, all others skipped."""
+    async def until(self, *wanted: str) -> Event:
+        """The next event of one of those types, all others skipped."""
+        starts = tuple(f'{{"type":"{kind}"' for kind in wanted)
         while True:
-            message = await asyncio.wait_for(self._from_server.get(), 10)
+            message = await asyncio.wait_for(self._from_server.get(), 30)
             assert message["type"] in ("websocket.accept", "websocket.send"), (wanted, message)
-            if message["type"] == "websocket.send" and message["text"].startswith(f'{{"type":"{wanted}"'):
+            if message["type"] == "websocket.send" and message["text"].startswith(starts):
                 event: Event = json.loads(message["text"])
                 return event
 
     async def closed(self) -> int:
         """Read to the end; gives the close code."""
-        while (message := await asyncio.wait_for(self._from_server.get(), 10))["type"] != "websocket.close":
+        while (message := await asyncio.wait_for(self._from_server.get(), 30))["type"] != "websocket.close":
             pass
         return int(message["code"])
 

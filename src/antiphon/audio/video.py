@@ -44,6 +44,7 @@ def load_video(
     times: Callable[[float], Sequence[float]] = once_per_second,
     max_frames: int = MAX_SAMPLED_FRAMES,
     with_audio: bool = True,
+    max_s: float = MAX_VIDEO_S,
 ) -> Video:
     """Decode *source* (MP4, MOV, MKV, WebM, AVI, MPEG, FLV).
 
@@ -51,24 +52,25 @@ def load_video(
         times: from the clip's duration in seconds, which moments to keep, ascending; known before decoding starts.
         max_frames: more moments than this are refused.
         with_audio: decode the sound too.
+        max_s: longer clips are refused; more than what requests may bring suits files of one's own.
 
     Raises:
         MediaError: not readable, no frames, too long, too large.
     """
     name = source_name(source, "video")
     with open_source(source, "video") as file:
-        start_s, duration_s = _measure(file, name)
-        if duration_s > MAX_VIDEO_S:
-            raise MediaError(f"{name}: is {duration_s:.1f} s long; at most {MAX_VIDEO_S:g} s are accepted: cut it")
+        start_s, duration_s = _measure(file, name, max_packets=round(MAX_VIDEO_PACKETS * max(1.0, max_s / MAX_VIDEO_S)))
+        if duration_s > max_s:
+            raise MediaError(f"{name}: is {duration_s:.1f} s long; at most {max_s:g} s are accepted: cut it")
         wanted_s = tuple(float(time_s) for time_s in times(duration_s))
         if len(wanted_s) > max_frames:
             raise MediaError(f"{name}: would give {len(wanted_s)} frames; at most {max_frames} are accepted: cut it")
         frames = _frames_at(file, name, start_s, wanted_s)
-        audio = _sound(file, name, start_s) if with_audio else None
+        audio = _sound(file, name, start_s, max_s) if with_audio else None
     return Video(frames, wanted_s[: len(frames)], audio, duration_s)
 
 
-def _measure(file: BinaryIO, name: str) -> tuple[float, float]:
+def _measure(file: BinaryIO, name: str, *, max_packets: int) -> tuple[float, float]:
     """Time of the first frame and duration, from the packets alone: headers may lack or invent both."""
     with open_container(file, name, VIDEO_FORMATS) as container:
         if not container.streams.video:
@@ -84,8 +86,8 @@ def _measure(file: BinaryIO, name: str) -> tuple[float, float]:
         for packet in container.demux(stream):
             if packet.size == 0 or packet.pts is None:
                 continue
-            if len(starts) == MAX_VIDEO_PACKETS:
-                raise MediaError(f"{name}: has more than {MAX_VIDEO_PACKETS} frames: cut it")
+            if len(starts) == max_packets:
+                raise MediaError(f"{name}: has more than {max_packets} frames: cut it")
             last_duration_s = float(packet.duration * stream.time_base) if packet.duration else frame_s
             starts.append(float(packet.pts * stream.time_base))
             end_s = max(end_s, starts[-1] + last_duration_s) if len(starts) > 1 else starts[-1] + last_duration_s
@@ -126,21 +128,21 @@ def _picture(frame: av.VideoFrame) -> Image.Image:
     return picture
 
 
-def _sound(file: BinaryIO, name: str, start_s: float) -> NDArray[np.float32] | None:
+def _sound(file: BinaryIO, name: str, start_s: float, max_s: float) -> NDArray[np.float32] | None:
     """The first sound stream at 16 kHz, moved so that sample 0 is the first frame's moment."""
     file.seek(0)
     with open_container(file, name, VIDEO_FORMATS) as container:
         if not container.streams.audio:
             return None
         stream = container.streams.audio[0]
-        rate_hz, pieces = decode_pieces(container, name, MAX_VIDEO_S)
+        rate_hz, pieces = decode_pieces(container, name, max_s)
         mono = [piece.mean(axis=0) for piece in pieces]
         stream_start_s = float(stream.start_time * stream.time_base) if stream.start_time and stream.time_base else 0.0
     if not mono:
         return None
     samples = np.nan_to_num(np.concatenate(mono))
     lead = round((stream_start_s - start_s) * rate_hz)
-    samples = samples[-lead:] if lead < 0 else np.pad(samples, (min(lead, round(MAX_VIDEO_S * rate_hz)), 0))
+    samples = samples[-lead:] if lead < 0 else np.pad(samples, (min(lead, round(max_s * rate_hz)), 0))
     if rate_hz != SAMPLE_RATE_HZ and len(samples):
         samples = soxr.resample(samples, rate_hz, SAMPLE_RATE_HZ, quality="HQ")
     return np.ascontiguousarray(samples, dtype=np.float32)

@@ -18,9 +18,14 @@ _MAX_ERROR_CHARS = 400
 
 
 class ChatStream:
-    """What has come of one answer. It never raises on what a server sends: a broken answer ends with its `error`."""
+    """What has come of one answer. It never raises on what a server sends: a broken answer ends with its `error`.
 
-    def __init__(self) -> None:
+    Args:
+        keeps_audio: keep the sound itself, not only how much there is.
+    """
+
+    def __init__(self, *, keeps_audio: bool = False) -> None:
+        self._keeps_audio = keeps_audio
         self._decoder = SseDecoder()
         self._texts: list[TextArrival] = []
         self._audios: list[AudioArrival] = []
@@ -111,7 +116,8 @@ class ChatStream:
         stated_hz = facts.get("sample_rate_hz") if isinstance(facts, dict) else None
         rate_hz = stated_hz if isinstance(stated_hz, int) and stated_hz > 0 else PCM_RATE_HZ
         try:
-            sound = measure_sound(base64.b64decode(data, validate=True), pcm_rate_hz=rate_hz)
+            payload = base64.b64decode(data, validate=True)
+            sound = measure_sound(payload, pcm_rate_hz=rate_hz)
         except (ValueError, binascii.Error) as error:
             self._fail(str(error))
             return
@@ -126,6 +132,7 @@ class ChatStream:
                 num_frames=sound.num_frames,
                 sample_rate_hz=sound.sample_rate_hz,
                 num_channels=sound.num_channels,
+                payload=payload if self._keeps_audio else b"",
             )
         )
 

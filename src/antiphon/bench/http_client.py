@@ -43,6 +43,7 @@ async def send(
     prompt_len_tokens: int,
     due_s: float,
     clock: Clock,
+    keeps_audio: bool = False,
 ) -> RequestRecord:
     """Send *body* and read its whole answer. A failure of any kind is a record with an error, never an exception.
 
@@ -53,7 +54,7 @@ async def send(
     while True:
         started_s = clock()
         try:
-            answer = await _exchange(session, target, backend, payload, started_s, clock)
+            answer = await _exchange(session, target, backend, payload, started_s, clock, keeps_audio=keeps_audio)
         except asyncio.TimeoutError:  # before the others: aiohttp's time-outs are connection errors too
             answer = Answer(e2e_s=clock() - started_s, error="timed out")
         except _TRANSPORT_ERRORS as error:
@@ -74,7 +75,14 @@ async def send(
 
 
 async def _exchange(
-    session: aiohttp.ClientSession, target: Target, backend: Backend, payload: bytes, started_s: float, clock: Clock
+    session: aiohttp.ClientSession,
+    target: Target,
+    backend: Backend,
+    payload: bytes,
+    started_s: float,
+    clock: Clock,
+    *,
+    keeps_audio: bool,
 ) -> Answer:
     headers = {"Content-Type": "application/json"}
     async with session.post(target.url, data=payload, headers=headers) as response:
@@ -86,7 +94,11 @@ async def _exchange(
             return Answer(
                 e2e_s=clock() - started_s, error=f"the answer is {response.content_type}, not a stream of events"
             )
-        reader = SpeechStream(is_events=is_events) if backend is Backend.SPEECH else ChatStream()
+        reader = (
+            SpeechStream(is_events=is_events, keeps_audio=keeps_audio)
+            if backend is Backend.SPEECH
+            else ChatStream(keeps_audio=keeps_audio)
+        )
         async for piece in response.content.iter_any():
             reader.feed(piece, clock() - started_s)
         return reader.close()

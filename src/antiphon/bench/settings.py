@@ -22,6 +22,7 @@ class Backend(Enum):
         return "/v1/audio/speech" if self is Backend.SPEECH else "/v1/chat/completions"
 
 
+LIVE_BACKENDS = ("openai-realtime-duplex", "openai-realtime-tts")  # sessions, not requests: see `duplex_load`
 BACKEND_ALIASES = {"daily-omni": "openai-chat-omni", "openai-chat-completions": "openai-chat"}
 
 
@@ -30,7 +31,7 @@ def parse_backend(name: str) -> Backend:
     try:
         return Backend(BACKEND_ALIASES.get(name, name))
     except ValueError:
-        known = ", ".join([*(backend.value for backend in Backend), *BACKEND_ALIASES])
+        known = ", ".join([*(backend.value for backend in Backend), *BACKEND_ALIASES, *LIVE_BACKENDS])
         raise ConfigError(f"--backend: unknown {name!r}; known: {known}") from None
 
 

@@ -15,9 +15,11 @@ class SpeechStream:
 
     Args:
         is_events: the body is a stream of server-sent events, not bytes of audio.
+        keeps_audio: keep the samples themselves, not only how many there are.
     """
 
-    def __init__(self, *, is_events: bool) -> None:
+    def __init__(self, *, is_events: bool, keeps_audio: bool = False) -> None:
+        self._keeps_audio = keeps_audio
         self._decoder = SseDecoder() if is_events else None
         self._audios: list[AudioArrival] = []
         self._pending = b""  # bytes of a header or of a sample that are not complete yet
@@ -69,12 +71,14 @@ class SpeechStream:
                 return
             self._pending = self._pending[begin:]
         num_frames = len(self._pending) // self._sound.frame_bytes if self._sound.frame_bytes else 0
-        self._pending = self._pending[num_frames * self._sound.frame_bytes :]
+        num_bytes = num_frames * self._sound.frame_bytes
+        samples, self._pending = self._pending[:num_bytes], self._pending[num_bytes:]
         self._audios.append(
             AudioArrival(
                 at_s=at_s,
                 num_frames=num_frames,
                 sample_rate_hz=self._sound.sample_rate_hz,
                 num_channels=self._sound.num_channels,
+                payload=samples if self._keeps_audio else b"",
             )
         )

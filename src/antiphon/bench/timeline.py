@@ -20,12 +20,16 @@ class TextArrival:
 
 @dataclass(frozen=True, kw_only=True)
 class AudioArrival:
-    """One audio event. `num_frames` is 0 for an event without sound."""
+    """One audio event. `num_frames` is 0 for an event without sound.
+
+    `payload` is the sound as it came, a file or 16-bit samples, if whoever read the answer was told to keep it.
+    """
 
     at_s: float
     num_frames: int
     sample_rate_hz: int
     num_channels: int = 1
+    payload: bytes = b""
 
     @property
     def duration_s(self) -> float:

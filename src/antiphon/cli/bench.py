@@ -25,6 +25,7 @@ app.add_typer(bench_duplex_eval.app, name="omni-duplex-eval")
 
 @app.command()
 def serve(
+    ctx: typer.Context,
     backend: opt.Backend = "openai-chat-omni",
     base_url: opt.BaseUrl = "",
     host: opt.Host = "127.0.0.1",
@@ -60,6 +61,11 @@ def serve(
     daily_omni_inline_local_video: opt.DailyInline = False,
     daily_omni_input_mode: opt.DailyInput = "all",
     daily_omni_pack_mode: opt.DailyPack = "qwen",
+    duplex_session_s: opt.DuplexSession = 30.0,  # noqa: ARG001 - read from the context
+    duplex_talk_s: opt.DuplexTalk = 2.0,  # noqa: ARG001 - read from the context
+    duplex_pause_s: opt.DuplexPause = 3.0,  # noqa: ARG001 - read from the context
+    duplex_chunk_ms: opt.DuplexChunk = 200,  # noqa: ARG001 - read from the context
+    duplex_stagger_s: opt.DuplexStagger = 1.0,  # noqa: ARG001 - read from the context
     max_concurrency: opt.MaxConcurrency = "",
     request_rate: opt.RequestRate = inf,
     burstiness: opt.Burstiness = 1.0,
@@ -94,6 +100,10 @@ def serve(
 ) -> None:
     """Send requests to a running server and measure the answers: text, speech and their timing.
 
+    With --backend openai-realtime-duplex they are live sessions, paced as microphones would: how long after the end
+    of each second of sound is it decided and answered? --num-prompts is their number, --max-concurrency how many at
+    once; --extra-body goes into the session object.
+
     With --max-concurrency a closed loop keeps so many requests under way; with --request-rate they arrive at random
     times, an open loop. Exit code 1 if any request failed.
 
@@ -103,11 +113,13 @@ def serve(
       antiphon bench serve --dataset-name random-mm --modalities text --num-prompts 20 --request-rate 2
       antiphon bench serve --dataset-name seed-tts --dataset-path ./seedtts --num-prompts 32 --save-result
       antiphon bench serve --base-url http://gpu:8000 --max-concurrency 1,4,16 --num-prompts 64 --plot run.png
+      antiphon bench serve --backend openai-realtime-duplex --max-concurrency 1,16,64 --num-prompts 1,16,64
     """
     from antiphon.bench.bench_request import BodyOptions
     from antiphon.bench.datasets.catalogue import open_dataset
     from antiphon.bench.metric_names import parse_goodput, parse_metrics, parse_percentiles
     from antiphon.bench.settings import RunSettings, Target, parse_backend, parse_levels
+    from antiphon.cli.bench_duplex_load import check_chat_flags, is_duplex, serve_duplex
     from antiphon.cli.bench_report import Report, check_plot, measure_and_report
     from antiphon.cli.bench_setup import (
         DatasetFlags,
@@ -119,6 +131,11 @@ def serve(
         pick_dataset,
     )
 
+    if is_duplex(backend):
+        if not serve_duplex(ctx):
+            raise typer.Exit(1)
+        return
+    check_chat_flags(ctx)
     kind = parse_backend(backend)
     metrics = parse_metrics(percentile_metrics)
     check_rate(request_rate, burstiness)

@@ -6,7 +6,10 @@ from typing import Annotated
 import typer
 
 Backend = Annotated[
-    str, typer.Option(help="openai-chat-omni, openai-chat (OpenAI's fields only) or openai-audio-speech.")
+    str,
+    typer.Option(
+        help="openai-chat-omni, openai-chat (OpenAI's fields only), openai-audio-speech or openai-realtime-duplex."
+    ),
 ]
 BaseUrl = Annotated[str, typer.Option(help="Instead of --host and --port.", metavar="URL")]
 Host = Annotated[str, typer.Option(help="Of the server.")]
@@ -23,7 +26,10 @@ RequestTimeout = Annotated[
     float, typer.Option(help="Most seconds of one request; 0 or less: six hours. A timed-out request has failed.")
 ]
 
-DatasetName = Annotated[str, typer.Option(help="random, random-mm, seed-tts, daily-omni or jsonl.")]
+DatasetName = Annotated[
+    str,
+    typer.Option(help="random, random-mm, seed-tts, daily-omni or jsonl; for live sessions random, wav or seed-tts."),
+]
 DatasetPath = Annotated[Path | None, typer.Option(help="Folder or file of the data set.", metavar="PATH")]
 NumPrompts = Annotated[str, typer.Option(help="Requests of a level, or a comma list, one for each.", metavar="N[,N…]")]
 OutputLen = Annotated[
@@ -59,6 +65,14 @@ DailyVideos = Annotated[Path | None, typer.Option(help="One folder per id.", sho
 DailyInline = Annotated[bool, typer.Option("--daily-omni-inline-local-video", help="Send media inline, not as file:.")]
 DailyInput = Annotated[str, typer.Option(help="all, visual or audio.")]
 DailyPack = Annotated[str, typer.Option(help="qwen, or minicpm-interleave (inline).")]
+
+DuplexSession = Annotated[float, typer.Option(help="Live sessions: seconds of each.")]
+DuplexTalk = Annotated[float, typer.Option(help="Live sessions, random: seconds of a phrase.")]
+DuplexPause = Annotated[float, typer.Option(help="Live sessions, random: seconds between phrases.")]
+DuplexChunk = Annotated[int, typer.Option(help="Live sessions: milliseconds of one append.", min=10, max=1000)]
+DuplexStagger = Annotated[
+    float, typer.Option(help="Live sessions: their beginnings are spread over so many seconds; 0: all at once.", min=0)
+]
 
 MaxConcurrency = Annotated[
     str,

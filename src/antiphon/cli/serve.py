@@ -72,7 +72,10 @@ def serve(
             help="Hosts media may come from; .a.org is all below; none is no host.", show_default="all public"
         ),
     ] = None,
-    allowed_origins: Annotated[list[str] | None, typer.Option(help="CORS.", show_default="*")] = None,
+    allowed_origins: Annotated[
+        list[str] | None,
+        typer.Option(help="CORS; a live session's page must be listed or the server's own.", show_default="*"),
+    ] = None,
     allowed_methods: Annotated[list[str] | None, typer.Option(help="CORS.", show_default="*")] = None,
     allowed_headers: Annotated[list[str] | None, typer.Option(help="CORS.", show_default="*")] = None,
     allow_credentials: Annotated[bool, typer.Option("--allow-credentials", help="CORS.")] = False,
@@ -94,6 +97,10 @@ def serve(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
     log_file: Annotated[Path | None, typer.Option(metavar="FILE", show_default="stderr")] = None,
+    otlp_traces_endpoint: Annotated[
+        str | None,
+        typer.Option(help="Send a trace of every request there; needs the extra otel.", metavar="URL"),
+    ] = None,
     record: Annotated[
         Path | None, typer.Option(help="Keep a trace of every live session there.", metavar="DIR", show_default="none")
     ] = None,
@@ -138,6 +145,7 @@ def serve(
             headers=_words(allowed_headers, ("*",)),
             has_credentials=allow_credentials,
         ),
+        live_origins=_words(allowed_origins, ()),
         tls=_tls(
             TlsSettings(keyfile=ssl_keyfile, certfile=ssl_certfile, ca_certs=ssl_ca_certs, cert_reqs=ssl_cert_reqs)
         ),
@@ -176,6 +184,7 @@ def serve(
         log_level=_one_of("--log-level", log_level.lower(), ("debug", "info", "warning", "error")),
         log_format=_one_of("--log-format", log_format, ("text", "json")),
         log_file=log_file,
+        traces_endpoint=otlp_traces_endpoint,
     )
     run(plan, is_check=check)
 

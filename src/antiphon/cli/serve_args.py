@@ -34,8 +34,8 @@ def read_serve_args(args: Sequence[str], own: OwnFlags) -> ServeArgs:
     """
     found = ServeArgs()
     waiting = list(args)
-    has_model = False
-    engine_flags = _engine_flags()
+    has_model = any(token.partition("=")[0] == "--model" for token in args)
+    engine_flags = known_engine_flags()
     while waiting:
         token = waiting.pop(0)
         if not token.startswith("-") or token == "-":
@@ -95,7 +95,7 @@ def _engine_flag(name: str, waiting: list[str], flags: Mapping[str, bool], engin
         raise ConfigError(f"{name}: {text!r} cannot be read") from None
 
 
-def _engine_flags() -> dict[str, bool]:
+def known_engine_flags() -> dict[str, bool]:
     """Each stage and pipeline key that the deploy schema knows, as a flag, and whether a value follows."""
     from antiphon.config.schema import DeploySection, StageSection
 

@@ -10,7 +10,6 @@ from antiphon.realtime.limits import Limits
 from antiphon.realtime.script import DEFAULT_SCRIPT, load_script
 from antiphon.serving.lifecycle import Lifecycle
 from antiphon.serving.realtime.scripted_app import scripted_app, scripted_hub, scripted_settings
-from antiphon.serving.realtime.settings import ANY_ORIGIN
 from antiphon.serving.server import bind, run_server
 from antiphon.serving.settings import ServeSettings
 
@@ -29,12 +28,11 @@ def serve_fake(script_name: str, settings: ServeSettings, console: Console, *, i
         return
     listener = bind(settings.host, settings.port)
     port = listener.getsockname()[1]
-    origins = tuple(origin for origin in settings.cors.origins if origin != ANY_ORIGIN or not settings.api_keys)
     realtime = replace(
         scripted_settings(),
         limits=Limits(max_sessions=script.max_sessions),
         api_keys=settings.api_keys,
-        allowed_origins=() if origins == (ANY_ORIGIN,) else origins,
+        allowed_origins=settings.live_origins,
         record_folder=settings.record_folder,
     )
     hub = scripted_hub(script, realtime)

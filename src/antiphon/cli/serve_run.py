@@ -12,6 +12,7 @@ from rich.table import Table
 
 from antiphon.cli.load_progress import loading
 from antiphon.cli.serve_fake import serve_fake
+from antiphon.cli.traces import open_traces
 from antiphon.config.deploy import DeployConfig
 from antiphon.config.env import read_environment
 from antiphon.config.load import DEFAULT_DEPLOY_FILE, read_deploy
@@ -30,6 +31,7 @@ from antiphon.serving.lifecycle import Lifecycle
 from antiphon.serving.realtime.service import RealtimeService, realtime_service
 from antiphon.serving.served_model import ServedModel, describe_model
 from antiphon.serving.server import bind, run_server
+from antiphon.serving.server_facts import server_facts
 from antiphon.serving.settings import ServeSettings
 from antiphon.telemetry.logs import set_up_logs
 
@@ -54,6 +56,7 @@ class ServePlan:
     log_level: str
     log_format: str
     log_file: Path | None
+    traces_endpoint: str | None
 
 
 def run(plan: ServePlan, *, is_check: bool) -> None:
@@ -79,6 +82,7 @@ def run(plan: ServePlan, *, is_check: bool) -> None:
     if is_check:
         console.print(f"{escape(plan.model)} can be served on {device} with these flags.")
         return
+    tracing = open_traces(plan.traces_endpoint, environment)
     listener = bind(plan.settings.host, plan.settings.port)
     settings = replace(plan.settings, port=listener.getsockname()[1])
     pipeline, engine = _build(plan, deploy, device, console)
@@ -99,6 +103,8 @@ def run(plan: ServePlan, *, is_check: bool) -> None:
         default_voice=None if model.folder is None else model.folder / DEFAULT_VOICE,
         realtime=_realtime(engine, deploy, settings, served),
         lifecycle=Lifecycle(),
+        tracing=tracing,
+        facts=server_facts(deploy, device, in_processes=isinstance(engine, ProcessEngine)),
     )
     run_server(
         create_app(services),

@@ -134,6 +134,7 @@ class DuplexSessionConfig:
 
     max_sessions: int = 1
     idle_ttl_s: float | None = 300.0  # None is never
+    max_session_s: float | None = None  # however busy; None is no limit
     disconnect_grace_s: float = 30.0
     reaper_interval_s: float = 5.0
     resume_replay_ttl_s: float = 60.0

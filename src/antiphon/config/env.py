@@ -54,6 +54,26 @@ _OWN = (
         aliases=("ASCEND_RT_VISIBLE_DEVICES",),
     ),
 )
+# The OpenTelemetry SDK reads these, and more, by itself; here they only say whether traces are wanted.
+_TRACES = (
+    Variable(
+        name="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        kind="address",
+        default=None,
+        about="traces are sent there; OpenTelemetry's other OTEL_ variables count too",
+        aliases=("OTEL_EXPORTER_OTLP_ENDPOINT",),
+    ),
+    Variable(name="OTEL_TRACES_EXPORTER", kind="otlp or none", default=None, about="none: no traces"),
+    Variable(name="OTEL_SDK_DISABLED", kind="true or false", default=False, about="true: no traces"),
+    Variable(
+        name="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        kind="grpc or http/protobuf",
+        default="grpc",
+        about="how traces are sent",
+        aliases=("OTEL_EXPORTER_OTLP_PROTOCOL",),
+    ),
+    Variable(name="OTEL_SERVICE_NAME", kind="word", default="antiphon", about="whose traces they are"),
+)
 _ROLLBACK = tuple(
     Variable(
         name=switch.variable,
@@ -63,7 +83,7 @@ _ROLLBACK = tuple(
     )
     for switch in SWITCHES.values()
 )
-VARIABLES: tuple[Variable, ...] = (*_OWN, *_ROLLBACK)
+VARIABLES: tuple[Variable, ...] = (*_OWN, *_TRACES, *_ROLLBACK)
 
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -76,6 +96,9 @@ class Environment:
     abort_timeout_s: float = 2.0
     log_color: bool = True
     num_visible_devices: int | None = None  # None: not restricted
+    sends_traces: bool = False
+    traces_protocol: str = "grpc"
+    service_name: str = "antiphon"
     switches: Mapping[str, SwitchValue] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)  # name to value
 
@@ -119,6 +142,9 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         abort_timeout_s=_seconds(_OWN[1].name, abort, 2.0, problems),
         log_color=bool(is_color),
         num_visible_devices=None if visible is None else len([part for part in visible.split(",") if part.strip()]),
+        sends_traces=_sends_traces(environ),
+        traces_protocol=_lookup(environ, _TRACES[3]) or "grpc",
+        service_name=_lookup(environ, _TRACES[4]) or "antiphon",
         switches=switches,
         ignored={name: environ[name] for name in IGNORED["environment"] if name in environ},
     )
@@ -129,6 +155,13 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
 
 def _lookup(environ: Mapping[str, str], variable: Variable) -> str | None:
     return next((environ[name] for name in (variable.name, *variable.aliases) if name in environ), None)
+
+
+def _sends_traces(environ: Mapping[str, str]) -> bool:
+    endpoint, exporter, disabled = (_lookup(environ, variable) for variable in _TRACES[:3])
+    if (disabled or "").lower() == "true" or exporter == "none":
+        return False
+    return bool(endpoint) or exporter == "otlp"
 
 
 def _switch_value(text: str, default: SwitchValue) -> SwitchValue:

@@ -148,10 +148,11 @@ class ConnectorSection(_Section):
 
 
 class DuplexSection(_Section):
-    """Null is a value only for the two that say so. The defaults in force are `DuplexSessionConfig`'s, never these."""
+    """Null is a value only for the three that say so. The defaults in force are those of `DuplexSessionConfig`."""
 
     max_sessions: Count = 1
     idle_ttl_s: Seconds | None = None
+    max_session_s: Seconds | None = None
     disconnect_grace_s: Seconds = 1.0
     reaper_interval_s: Seconds = 1.0
     resume_replay_ttl_s: Seconds = 1.0

@@ -24,6 +24,10 @@ class RequestMetrics:
     text_finished_s: float
     time_to_first_audio_s: float | None
     total_s: float
+    queue_wait_s: float | None = None  # until the first stage was given it
+    first_code_s: float | None = None  # when the Talker had drawn its first codes
+    codes_finished_s: float | None = None  # when it had drawn its last
+    replicas: tuple[int, int, int] = (0, 0, 0)  # of Thinker, Talker and Code2Wav that did the work
 
     @property
     def rtf(self) -> float | None:

@@ -142,6 +142,8 @@ class Code2WavEngine:
         if len(stream.chunks) >= self.settings.max_waiting_chunks:
             raise CapacityError(f"code2wav: {len(stream.chunks)} chunks of stream {stream_id} wait already")
         stream.chunks.append(CodeChunk(codes, is_last))
+        if stream.loan is None and stream.waits_since_s is None:
+            stream.waits_since_s = self.clock()
         stream.expects_first = is_last
 
     def close_input(self, stream_id: str) -> None:
@@ -195,6 +197,7 @@ class Code2WavEngine:
             "slots_lent": sum(pool.num_lent for pool in self._slots),
             "slots_retired": sum(pool.num_retired for pool in self._slots),
             "streams_waiting": sum(stream.loan is None for stream in self._streams.values()),
+            "waiting": sum(stream.waits_since_s is not None for stream in self._streams.values()),
             "chunks_waiting": sum(len(stream.chunks) for stream in self._streams.values()),
             "launches_under_way": len(self._launches),
             "voices": len(self.voices),
@@ -222,6 +225,9 @@ class Code2WavEngine:
             pool = self._slots[stream.class_index]
             if pool.num_free and stream.chunks:
                 stream.loan = SlotLoan(stream.class_index, pool.lend(stream.borrower))
+                if stream.waits_since_s is not None:
+                    self.counters.observe("stage_in_queue_s", self.clock() - stream.waits_since_s, "code2wav")
+                    stream.waits_since_s = None
 
     def _same_shape(self, ready: list[SpeechStream]) -> list[SpeechStream]:
         """The most urgent stream and those that can share its launch."""

@@ -70,6 +70,7 @@ class SpeechStream:
     turn_deadline_s: float = 0.0
     play_start_s: float | None = None  # when the turn's first samples were handed over
     sent_samples: int = 0  # launched in this turn
+    waits_since_s: float | None = None  # when it wanted a slot; None while it wants none
 
     @property
     def is_ready(self) -> bool:

@@ -7,7 +7,7 @@ Source: model specification, section 5.4.
 """
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from antiphon.core.errors import ConfigError
@@ -117,6 +117,10 @@ class ContextWindow:
         if self.config.mode is WindowMode.CONTEXT:
             return self._cut_to_units(cache_len)
         return None
+
+    def lengthen_last(self, num_rows: int) -> None:
+        """The newest unit got rows that it did not have when it was added; the next one decides on a cut."""
+        self.units[-1] = replace(self.units[-1], length=self.units[-1].length + num_rows)
 
     def _cut_to_tokens(self, cache_len: int) -> Cut | None:
         if cache_len <= self.config.high_tokens:

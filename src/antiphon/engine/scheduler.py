@@ -76,6 +76,7 @@ class Scheduler:
 
     Attributes:
         num_hit_tokens: prompt tokens that the prefix cache spared.
+        num_asked_tokens: prompt tokens that were looked for in it.
         num_rebuilt: caches lost because a cut had no room.
     """
 
@@ -93,7 +94,7 @@ class Scheduler:
             max_waiting=config.max_waiting,
             max_pieces=config.max_pieces,
         )
-        self.num_hit_tokens = self.num_rebuilt = 0
+        self.num_hit_tokens = self.num_asked_tokens = self.num_rebuilt = 0
         self._reclaimer = Reclaimer(self.book, blocks, max_num_seqs=config.max_num_seqs)
 
     def schedule(self) -> ScheduledStep:
@@ -182,6 +183,7 @@ class Scheduler:
             "blocks_free": self.blocks.num_free,
             "host_blocks_used": self.blocks.num_host_used,
             "prefix_hit_tokens": self.num_hit_tokens,
+            "prefix_asked_tokens": self.num_asked_tokens,
             "preemptions": self._reclaimer.num_preempted,
             "rebuilds": self.num_rebuilt,
         }
@@ -243,6 +245,7 @@ class Scheduler:
         assert has_grown
         if is_empty:
             self.num_hit_tokens += seq.num_computed
+            self.num_asked_tokens += len(seq.tokens)
         if seq.num_cached_tokens is None:
             seq.num_cached_tokens = seq.num_computed
         self.book.fire(seq, _E.RESUME if seq.state is _S.PARKED else _E.SCHEDULE)

@@ -115,6 +115,8 @@ class TalkerEngine:
             raise CapacityError(f"talker: {len(sequence.conditions)} conditions of {seq_id} wait; speak them first")
         check_condition(seq_id, condition, self._config)
         sequence.conditions.append(condition)
+        if sequence.slot is None and sequence.waits_since_s is None:
+            sequence.waits_since_s = self.clock()
         sequence.is_closed = condition.is_last
 
     def close_input(self, seq_id: str) -> None:
@@ -174,11 +176,11 @@ class TalkerEngine:
 
     def _startable(self) -> list[TalkerSequence]:
         waiting = [sequence for sequence in self._sequences.values() if sequence.can_start]
-        return sorted(waiting, key=lambda sequence: sequence.job.deadline_s)
+        return sorted(waiting, key=lambda sequence: sequence.deadline_s)
 
     def _steppable(self) -> list[TalkerSequence]:
         rows = [s for s in self._sequences.values() if s.is_speaking and s.row is not None and s.row.can_step]
-        return sorted(rows, key=lambda sequence: sequence.job.deadline_s)
+        return sorted(rows, key=lambda sequence: sequence.deadline_s)
 
     def _launch_starts(self) -> bool:
         builder = PromptBuilder(self._config)
@@ -193,6 +195,9 @@ class TalkerEngine:
                 self._finish(sequence, "context")
                 continue
             slot = self._slots.lend(sequence.job.seq_id) if sequence.slot is None else sequence.slot
+            if sequence.waits_since_s is not None:
+                self.counters.observe("stage_in_queue_s", self.clock() - sequence.waits_since_s, "talker")
+                sequence.waits_since_s = None
             builder.add(sequence, plan, slot)
             started.append(sequence)
         if not started:

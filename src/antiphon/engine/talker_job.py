@@ -58,6 +58,7 @@ class TalkerCondition:
         ends_turn: what follows starts from an empty cache; draws go on counting.
         min_codes: draws for which the end code is masked; None: the mode's rule.
         max_draws: draws at most; None: the mode's rule.
+        deadline_s: as of a job; None: the job's.
         ready: passed when *hidden* has been computed; None: it has.
     """
 
@@ -68,6 +69,7 @@ class TalkerCondition:
     ends_turn: bool = False
     min_codes: int | None = None
     max_draws: int | None = None
+    deadline_s: float | None = None
     ready: Fence | None = None
 
 

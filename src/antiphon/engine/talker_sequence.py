@@ -13,6 +13,7 @@ class TalkerSequence:
 
     Attributes:
         slot: None while the job holds no cache: before its first condition and between turns.
+        waits_since_s: when it wanted a slot, on the engine's clock; None while it wants none.
         row: counters of the present condition; None before the first.
         is_closed: no condition comes any more.
     """
@@ -22,6 +23,7 @@ class TalkerSequence:
         self.conditions: deque[TalkerCondition] = deque()
         self.is_closed = False
         self.slot: int | None = None
+        self.waits_since_s: float | None = None
         self.row: WindowRow | None = None
         self.position = self.length = 0
         self.num_draws = 0
@@ -42,6 +44,13 @@ class TalkerSequence:
     @property
     def can_start(self) -> bool:
         return bool(self.conditions) and not self.is_speaking
+
+    @property
+    def deadline_s(self) -> float:
+        """Of the condition that is spoken, else of the next one."""
+        condition = self._condition or (self.conditions[0] if self.conditions else None)
+        own = None if condition is None else condition.deadline_s
+        return self.job.deadline_s if own is None else own
 
     @property
     def needs_slot(self) -> bool:

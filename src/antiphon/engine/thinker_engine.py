@@ -95,7 +95,7 @@ class ThinkerEngine:
         piece, turn, rows = self._reader.read(job, None)
         seq = Sequence(job.seq_id, piece, is_resumable=job.is_resumable)
         self._book.admit(seq)
-        self._records[job.seq_id] = SequenceRecord(seq, turn, rows, rows_from=job.rows_from)
+        self._records[job.seq_id] = SequenceRecord(seq, turn, rows, rows_from=job.rows_from, admitted_s=self._clock())
 
     def extend(self, seq_id: str, piece: ThinkerPiece) -> None:
         """Begin another turn of a resumable sequence, once the one that draws has ended. Raises as `admit`."""
@@ -150,6 +150,9 @@ class ThinkerEngine:
             for media in record.rows.values():
                 if media.ready is not None:
                     self._stream.follow(media.ready)
+            if record.admitted_s is not None:
+                self._counters.observe("stage_in_queue_s", self._clock() - record.admitted_s, "thinker")
+                record.admitted_s = None
         step = self._planner.plan(scheduled, self._records, self._reader.duplex_ids)
         self._sender.send_step(step)
         start_s = self._clock()

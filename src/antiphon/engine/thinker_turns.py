@@ -73,12 +73,20 @@ class SequenceRecord:
         num_draws: tokens drawn over all text turns, stop ids included: the step of the counter RNG.
         memory: of its duplex turns.
         rows_from: the first given token whose row is still to be reported; None: there are none.
+        admitted_s: when it came, on the engine's clock; None once its first step was launched.
     """
 
     def __init__(
-        self, seq: Sequence, turn: AnyTurn, rows: dict[int, MediaRows], *, rows_from: int | None = None
+        self,
+        seq: Sequence,
+        turn: AnyTurn,
+        rows: dict[int, MediaRows],
+        *,
+        rows_from: int | None = None,
+        admitted_s: float | None = None,
     ) -> None:
         self.seq, self.turn, self.rows, self.rows_from = seq, turn, rows, rows_from
+        self.admitted_s = admitted_s
         self.num_prompt_tokens = len(seq.tokens)
         self.waiting: deque[AnyTurn] = deque()
         self.num_draws = 0

@@ -38,10 +38,19 @@ class Answer:
         self._first_text_s: float | None = None
         self._first_audio_s: float | None = None
         self._text_end_s = 0.0
+        self._queue_wait_s: float | None = None
+        self._first_code_s: float | None = None
+        self._codes_end_s: float | None = None
+        self._replicas = (0, 0, 0)
 
     @property
     def is_complete(self) -> bool:
         return self._text_end is not None and not self._awaits_samples
+
+    def sent(self, now_s: float, replicas: tuple[int, int, int]) -> None:
+        """The stages have been given the request; *replicas* as in `RequestMetrics`."""
+        self._queue_wait_s = now_s - self._start_s
+        self._replicas = replicas
 
     def receive(self, output: RequestOutput, now_s: float) -> TextDelta | AudioChunk | None:
         """Take a stage's output; returns what the reader may have of it."""
@@ -56,8 +65,10 @@ class Answer:
             held = "" if self._stops.is_hit else self._stops.push(self._detokenizer.finish()) + self._stops.finish()
             return self._show(held, elapsed_s)
         if isinstance(output, DrawnCodes):
+            self._first_code_s = elapsed_s if self._first_code_s is None else self._first_code_s
             self._codes += output.codes
         elif isinstance(output, SpeechEnd):
+            self._codes_end_s = elapsed_s
             self._speech_reason = output.reason
         elif isinstance(output, SpeechSamples):
             self._awaits_samples = self._awaits_samples and not output.is_last
@@ -86,6 +97,10 @@ class Answer:
                 text_finished_s=self._text_end_s,
                 time_to_first_audio_s=self._first_audio_s,
                 total_s=now_s - self._start_s,
+                queue_wait_s=self._queue_wait_s,
+                first_code_s=self._first_code_s,
+                codes_finished_s=self._codes_end_s,
+                replicas=self._replicas,
             ),
         )
 

@@ -9,9 +9,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from time import monotonic
 from typing import Final, TypeVar
 
 from antiphon.core.errors import AntiphonError, CapacityError, StateError
+from antiphon.engine.counters import Counters
+from antiphon.pipeline.hand_overs import note_local
 from antiphon.pipeline.messages import (
     Abort,
     CodecChunk,
@@ -70,6 +73,8 @@ class DeviceLoop:
         emit: hands a message to the front; called on the loop's thread, must not block.
         outlets: for the stages of other workers.
         max_commands: requests and pieces that may wait to be taken; aborts always find room.
+        counters: where hand-overs are noted.
+        clock: seconds.
     """
 
     def __init__(
@@ -79,7 +84,11 @@ class DeviceLoop:
         *,
         outlets: Mapping[str, Outlet] | None = None,
         max_commands: int = MAX_COMMANDS,
+        counters: Counters | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
+        self._counters = Counters() if counters is None else counters
+        self._clock = clock
         self._stages = {stage.name: stage for stage in stages}
         self._emit = emit
         self._outlets = dict(outlets or {})
@@ -215,11 +224,15 @@ class DeviceLoop:
         self._stage_for(request).admit(request)
 
     def _extend(self, piece: StagePiece) -> None:
-        outlet = self._outlets.get(_STAGE_OF[type(piece)])
+        name = _STAGE_OF[type(piece)]
+        outlet = self._outlets.get(name)
         if outlet is not None:
             outlet(piece)
-        else:
-            self._stage_for(piece).extend(piece)
+            return
+        start_s = self._clock()
+        self._stage_for(piece).extend(piece)
+        if piece.way is None:  # else it came from another worker, and was noted when it did
+            note_local(self._counters, piece, name, took_s=self._clock() - start_s)
 
     def _stage_for(self, message: StageRequest | StagePiece) -> Stage:
         name = _STAGE_OF[type(message)]

@@ -98,7 +98,7 @@ def build_stages(
             stream=stream,
             clock=clock,
         )
-        stages.append(TalkerStage(talker, stream=stream, is_chunked=is_chunked))
+        stages.append(TalkerStage(talker, stream=stream, is_chunked=is_chunked, clock=clock))
     if CODE2WAV in names:
         if model.code2wav is None:
             raise ConfigError("the model was loaded without code2wav; load it with speech")
@@ -111,7 +111,7 @@ def build_stages(
             noise_table=make_noise_table(model.code2wav.flow.config.num_mel_bins),
             clock=clock,
         )
-        stages.append(Code2WavStage(vocoder, device=device, default_voice=default_voice))
+        stages.append(Code2WavStage(vocoder, device=device, default_voice=default_voice, clock=clock))
     return stages
 
 

@@ -179,9 +179,23 @@ def _talker(config: DeployConfig, stage: StageConfig, model: ModelConfig, memory
                 )
             ]
         )
+    num_sessions = config.duplex_session.max_sessions if config.session_mode == "duplex" else 0
+    num_caches = num_slots * stage.num_replicas
+    if num_sessions > num_caches:
+        # A session keeps its cache between the seconds of a turn; one without would wait for another's turn to end.
+        raise DeployError(
+            [
+                Problem(
+                    f"stage {stage.stage_id} ({stage.name})",
+                    f"has {num_caches} caches, duplex_session.max_sessions is {num_sessions}: raise max_num_seqs, or "
+                    "lower max_sessions",
+                )
+            ]
+        )
     switches = config.optimizations
     return TalkerSettings(
         num_slots=num_slots,
+        max_queued_seqs=TalkerSettings().max_queued_seqs + num_sessions,  # sessions stay, requests come and go
         max_positions=max_positions,
         max_condition_tokens=max(stage.max_num_batched_tokens, max_positions),
         use_graphs=switches.talker_graph,

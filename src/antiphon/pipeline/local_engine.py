@@ -66,6 +66,8 @@ class LocalEngine:
                 is_chunked=config.stages[1].async_chunk,
             ),
             lambda message: self._deliver(message),
+            counters=self.counters,
+            clock=clock,
         )
         self.orchestrator = Orchestrator(
             dict.fromkeys(self.loop.stage_names, self.loop.send),

@@ -148,7 +148,6 @@ class SessionTalk:
     epoch: int
     sampling: SamplingParams
     seed: int
-    deadline_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +163,14 @@ Command = StageRequest | Abort
 # --- from stage to stage ---
 
 
+@dataclass(frozen=True)
+class HandOver:
+    """When a piece set out to another worker, on the host's clock."""
+
+    queued_s: float  # ready to be sent
+    sent_s: float  # the sending began
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpokenPiece:
     """Thinker to Talker: tokens to speak and the hidden row of each. `is_last`: nothing follows; may then be empty."""
@@ -174,6 +181,7 @@ class SpokenPiece:
     rows: Tensor  # [len(ids), hidden] on the Thinker's device
     is_last: bool
     ready: Fence | None = None  # within one process: when the rows are complete
+    way: HandOver | None = None  # None within one process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,13 +195,15 @@ class CodecChunk:
     epoch: int
     codes: tuple[int, ...]
     is_last: bool
+    way: HandOver | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpokenUnit:
     """Thinker to Talker: what a unit says, and the hidden row of each token. `ids` may be empty.
 
-    With `resets_voice` nothing is said: what is voiced and what waits for it is forgotten.
+    With `resets_voice` nothing is said, and what follows begins in a fresh voice. With `ends_turn` too it was cut off:
+    what is spoken or waits for it is dropped, and the Talker forgets the turn.
     """
 
     request_id: str
@@ -203,12 +213,17 @@ class SpokenUnit:
     rows: Tensor  # [len(ids), hidden]
     ends_turn: bool
     resets_voice: bool = False
+    deadline_s: float = 0.0  # of the unit, on the device loop's clock
     ready: Fence | None = None
+    way: HandOver | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitCodes:
-    """Talker to Code2Wav: the vocoder calls of one unit, perhaps none. The last of a turn has no look-ahead."""
+    """Talker to Code2Wav: the vocoder calls of one unit, perhaps none. The last of a turn has no look-ahead.
+
+    `resets_voice` as in `SpokenUnit`.
+    """
 
     request_id: str
     epoch: int
@@ -216,6 +231,8 @@ class UnitCodes:
     chunks: tuple[tuple[int, ...], ...]
     ends_turn: bool
     resets_voice: bool = False
+    deadline_s: float = 0.0
+    way: HandOver | None = None
 
 
 StagePiece = SpokenPiece | CodecChunk | SpokenUnit | UnitCodes
@@ -322,7 +339,7 @@ class UnitWritten:
     terminator: int
     is_listen: bool
     ends_turn: bool
-    closed_turn: bool  # an open turn was ended so that the unit could listen
+    closed_turn: bool  # the turn ended in this unit, which then listened
     num_input_tokens: int
     context_tokens: int  # of the session behind the unit
     thinker_s: float  # from the arrival of the unit's command

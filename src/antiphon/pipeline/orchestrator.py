@@ -28,6 +28,7 @@ MAX_REQUESTS = 256
 INTAKE_THREADS = 2
 
 Port = Callable[[Command], None]  # sends to the worker of a stage; raises CapacityError or StateError
+ReplicaOf = Callable[[str, str], int]  # the replica of a stage that a request was given to
 
 
 @dataclass(eq=False)
@@ -85,6 +86,7 @@ class Orchestrator:
         clock: gives seconds; deadlines are on it, so it must be the workers' clock.
         max_requests: requests in flight.
         executor: where features are computed; None: two threads of our own.
+        replica_of: asked once a request has been sent; None: every stage has one replica.
     """
 
     def __init__(
@@ -97,7 +99,9 @@ class Orchestrator:
         clock: Callable[[], float],
         max_requests: int = MAX_REQUESTS,
         executor: Executor | None = None,
+        replica_of: ReplicaOf | None = None,
     ) -> None:
+        self._replica_of: ReplicaOf = replica_of or (lambda _request_id, _stage: 0)
         self._ports = dict(ports)
         self._tokenizer = tokenizer
         self._limits = limits
@@ -113,6 +117,12 @@ class Orchestrator:
     @property
     def num_requests(self) -> int:
         return len(self._flights)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests whose features are still computed: no stage has them yet."""
+        with self._lock:
+            return sum(not flight.sent_to for flight in self._flights.values())
 
     def check(self, request: GenerationRequest) -> None:
         """Refuse what could only fail later. Raises as `check_request`."""
@@ -205,6 +215,9 @@ class Orchestrator:
         for stage, command in commands:
             self._ports[stage](command)
             flight.sent_to.append(stage)
+        replicas = {stage: self._replica_of(flight.request.request_id, stage) for stage in flight.sent_to}
+        thinker, talker, code2wav = (replicas.get(stage, 0) for stage in (THINKER, TALKER, CODE2WAV))
+        flight.answer.sent(self._clock(), (thinker, talker, code2wav))
 
     def _receive(self, flight: _Flight, message: RequestOutput) -> None:
         if isinstance(message, RequestFailed):

@@ -75,6 +75,7 @@ class ProcessEngine:
             default_voice=self.voices.prepare(None) if speaks else None,
         )
         self._max_requests = max_requests
+        self.layout = chosen
         self._report: Report = _say_nothing
         self._orchestrator: Orchestrator | None = None
         self._is_draining = False
@@ -112,6 +113,7 @@ class ProcessEngine:
             num_mel_bins=self.model.config.audio.num_mel_bins,
             clock=monotonic,  # one clock for all processes of a host
             max_requests=self._max_requests,
+            replica_of=self.supervisor.replica_of,
         )
         self.duplex.connect(self.supervisor.ports())
         self._pump.start()

@@ -7,10 +7,11 @@ a worker dies, exactly the requests that were given work there end, each with it
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from antiphon.core.errors import AntiphonError, CapacityError, EngineError
+from antiphon.engine.counters import Observation
 from antiphon.pipeline.connectors.segment_names import reap_segments
 from antiphon.pipeline.health import Health, assess
 from antiphon.pipeline.messages import Abort, Command, FrontMessage
@@ -112,6 +113,12 @@ class Supervisor:
         """The way to each stage, for the orchestrator."""
         return dict.fromkeys(self._layout.stages, self.send)
 
+    def replica_of(self, request_id: str, stage: str) -> int:
+        """Which replica of *stage* has a request; 0 once it is over."""
+        with self._changed:
+            worker = self._fleet.desk.worker_of(request_id, stage)
+        return 0 if worker is None else self._layout.replica(stage, worker)
+
     def health(self) -> Health:
         """What is true now: every process is asked, so a silent death shows before anyone else has noticed."""
         with self._changed:
@@ -122,6 +129,22 @@ class Supervisor:
         """The last gauges and counters of each worker, at most two ticks old."""
         with self._changed:
             return {name: record.status for name, record in self._fleet.records.items()}
+
+    def counters(self) -> dict[str, int]:
+        """How often each optimisation was used or fell back, over all workers and all their lives."""
+        with self._changed:
+            total: Counter[str] = Counter()
+            for record in self._fleet.records.values():
+                total.update(record.past_counters)
+                total.update(record.status.counters)
+            return dict(total)
+
+    def take_observations(self) -> tuple[tuple[str, Observation], ...]:
+        """What each worker has noted since the last call, at most two ticks late."""
+        with self._changed:
+            taken = tuple(self._fleet.observations)
+            self._fleet.observations.clear()
+            return taken
 
     def positions(self) -> dict[str, int]:
         """The most positions that one sequence of a stage may have: the least that any of its replicas said."""

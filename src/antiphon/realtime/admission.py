@@ -1,6 +1,7 @@
 """How many sessions there may be, and who waits for a place (specification section 6.3)."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from antiphon.realtime.limits import Limits
@@ -20,10 +21,14 @@ class QueuePlace:
 
 
 class Admission:
-    """Slots, and a first-in-first-out queue for them. A slot is taken before a session opens, given back once."""
+    """Slots, and a first-in-first-out queue for them. A slot is taken before a session opens, given back once.
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    Args:
+        has_room: whether the machine would keep one session more in time.
+    """
+
+    def __init__(self, limits: Limits, has_room: Callable[[], bool] = lambda: True) -> None:
+        self._limits, self._has_room = limits, has_room
         self._slots: dict[str, float] = {}
         self._queue: deque[str] = deque()
         self._mean_s = _FIRST_GUESS_S
@@ -42,10 +47,15 @@ class Admission:
         Raises:
             RealtimeError: `resource_exhausted`.
         """
-        ahead = 0 if self._queue and self._queue[0] == name else len(self._queue)
+        was_next = bool(self._queue) and self._queue[0] == name
+        ahead = 0 if was_next else len(self._queue)
         if len(self._slots) + ahead >= self._limits.max_sessions:
             raise RealtimeError(
                 "resource_exhausted", f"all {self._limits.max_sessions} sessions are taken; try again later"
+            )
+        if not was_next and not self._has_room():
+            raise RealtimeError(
+                "resource_exhausted", "the machine could not keep one session more in time; try again later"
             )
         if name in self._queue:
             self._queue.remove(name)
@@ -70,7 +80,8 @@ class Admission:
         return QueuePlace(position, len(self._queue), rounds * self._mean_s)
 
     def is_next(self, name: str) -> bool:
-        return bool(self._queue) and self._queue[0] == name and len(self._slots) < self._limits.max_sessions
+        has_slot = len(self._slots) < self._limits.max_sessions
+        return bool(self._queue) and self._queue[0] == name and has_slot and self._has_room()
 
     def leave(self, name: str) -> None:
         """Give up a place in the queue, wherever it is."""

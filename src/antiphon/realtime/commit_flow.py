@@ -17,8 +17,7 @@ from antiphon.wire.realtime.errors import RealtimeError
 from antiphon.wire.realtime.json_frame import JsonObject
 from antiphon.wire.realtime.response_options import ResponseOptions, parse_response_options
 
-
-_ROUNDING_MS = 0.01  # two halves of the shortest turn are enough at any rate
+_ROUNDING_MS = 0.13  # a sample at the lowest rate: 100 ms are no whole number of samples at every one
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class CommitFlow:
         """Close the turn because the client says so.
 
         Raises:
-            RealtimeError: `input_audio_buffer_empty` for less than 100 ms, which stay in the buffer; `commit` says more.
+            RealtimeError: `input_audio_buffer_empty` for less than 100 ms, which stay in the buffer; else as `commit`.
         """
         turn = self._inputs.turn
         if turn.has_audio and turn.input_s * 1000 < MIN_COMMIT_MS - _ROUNDING_MS:

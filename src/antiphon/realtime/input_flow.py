@@ -51,6 +51,7 @@ class InputFlow:
         self._resampler = InputResampler()
         self._detector: Detector | None = None
         self._is_detector_broken = False
+        self._is_held_speech = False  # what the resampler withholds belongs to an append that was speech
         self.turn = InputTurn()
         self.retained: list[Second] = []  # committed in turn mode, waits for response.create
 
@@ -79,18 +80,25 @@ class InputFlow:
             )
         samples = self._resampler.push(raw, form)
         self.turn.input_s += len(raw) / form.input_rate_hz
-        if not len(samples) and not frames:
+        if not len(raw) and not frames:
             return False
         state.last_append_s = state.now_s
-        return self._take(event, samples, frames)
+        return self._take(event, raw, samples, frames)
 
     def append_clip(self, audio: str, form: object, rate_hz: object, transcript: str | None) -> None:
         """Sound of an item: taken in like an append that is speech if it is loud."""
         self.append(InputAudioAppend(audio=audio, format=form, sample_rate_hz=rate_hz, transcript=transcript))
 
-    def _take(self, event: InputAudioAppend, samples: NDArray[np.float32], frames: tuple[bytes, ...]) -> bool:
+    def _take(
+        self,
+        event: InputAudioAppend,
+        raw: NDArray[np.float32],
+        samples: NDArray[np.float32],
+        frames: tuple[bytes, ...],
+    ) -> bool:
+        """*raw* is the append's own sound, *samples* what the resampler gives for it so far: perhaps nothing yet."""
         state = self._state
-        heard = self._listen(event, samples)
+        heard = self._listen(event, raw, samples)
         start = state.buffer.position
         if state.is_in_progress:
             if heard.is_speech:
@@ -108,6 +116,7 @@ class InputFlow:
         state.has_accepted_audio = True
         self.turn.has_audio = True
         self.turn.has_speech |= heard.is_speech
+        self._is_held_speech = heard.is_speech
         if event.transcript:
             self.turn.hints.append(event.transcript)
         self._tell_speech(heard, start)
@@ -115,12 +124,17 @@ class InputFlow:
             self.submit_full()
         return is_turn and heard.has_stopped
 
-    def _listen(self, event: InputAudioAppend, samples: NDArray[np.float32]) -> Heard:
+    def _listen(self, event: InputAudioAppend, raw: NDArray[np.float32], samples: NDArray[np.float32]) -> Heard:
         detector = self._present_detector()
         if detector is None:
-            return Heard(is_speech(event, samples, self._state.settings.overlap_silence_rms))
+            return Heard(is_speech(event, raw, self._state.settings.overlap_silence_rms))
         was_speaking = detector.is_speaking
         edges = tuple(detector.push(samples))
+        on_speech_end = self._state.around.on_speech_end
+        if on_speech_end is not None:
+            for edge in edges:
+                if not edge.is_start:
+                    on_speech_end(edge.delay_s)
         return Heard(was_speaking or detector.is_speaking or bool(edges), edges)
 
     def _present_detector(self) -> Detector | None:
@@ -282,7 +296,8 @@ class InputFlow:
 
     def _push_held(self) -> None:
         held = self._resampler.finish()
-        self._state.buffer.push(held, frames=(), force_listen=False, is_speech=False)
+        self._state.buffer.push(held, frames=(), force_listen=False, is_speech=self._is_held_speech)
+        self._is_held_speech = False
 
     # --- clear
 
@@ -307,6 +322,7 @@ class InputFlow:
         """Drop all input that the engine does not hold; a response that waits for it fails, unless it ends anyway."""
         state = self._state
         self._resampler.finish()
+        self._is_held_speech = False
         state.buffer.clear()
         if state.rules.keeps_input:
             dropped = state.chain.drop_uncommitted()

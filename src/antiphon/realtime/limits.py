@@ -21,10 +21,12 @@ QUEUE_UPDATE_S = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """`duplex_session` of the deployment. Every value is positive; only `idle_ttl_s` may be None."""
+    """`duplex_session` of the deployment. Every value is positive; only two of them may be None."""
 
     max_sessions: int = 4
     idle_ttl_s: float | None = 300.0
+    max_session_s: float | None = None
+    end_warning_s: float = 30.0  # before the end of a session's time
     disconnect_grace_s: float = 30.0
     resume_replay_ttl_s: float = 60.0
     resume_replay_max_bytes_per_session: int = 8 * 2**20
@@ -45,7 +47,7 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is None and field.name == "idle_ttl_s":
+            if value is None and field.name in ("idle_ttl_s", "max_session_s"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise ConfigError(f"duplex_session.{field.name} must be greater than 0, not {value!r}")

@@ -30,6 +30,7 @@ class OutputFlow:
         self._on_begin = on_begin
         self._on_end = on_end
         self._held_text = ""  # said by speech that has not come yet
+        self._num_input_units = 0  # seconds of the client's input that the engine is done with
 
     # --- begin
 
@@ -79,18 +80,21 @@ class OutputFlow:
             if response is None:
                 self._on_begin()
                 response = self.open_response(ResponseOptions(), was_asked_for=False)
+            response.input_unit = self._input_unit(link)
             response.speak()
         elif response is None:
             if state.settings.auto_response:
-                self.beat("model_listen")
+                self.beat("model_listen", input_unit=self._input_unit(link))
         elif not response.has_spoken and link.unit.is_final and self._is_one_shot:
             self.listen("model_listen")
 
     def speech(self, output: Speech) -> None:
         state = self._state
-        if self._present(output.epoch, output.number) is None or state.response is None:
+        link = self._present(output.epoch, output.number)
+        if link is None or state.response is None:
             return
         response = state.response
+        response.input_unit = self._input_unit(link)
         text = self._held_text + output.text
         if response.speaks and not len(output.samples):
             self._held_text = text
@@ -105,6 +109,7 @@ class OutputFlow:
         link = state.chain.finish(output.epoch, output.number)
         if link is None:
             return
+        self._num_input_units += not link.unit.is_silence
         response = state.response if is_present else None
         (state.unbilled if response is None else response.usage).add(output)
         state.total.add(output)
@@ -120,8 +125,10 @@ class OutputFlow:
         """The running response fails, and whatever was queued behind the unit goes with it; the session stays."""
         state = self._state
         is_present = self._present(output.epoch, output.number) is not None
-        if state.chain.finish(output.epoch, output.number) is None:
+        link = state.chain.finish(output.epoch, output.number)
+        if link is None:
             return
+        self._num_input_units += not link.unit.is_silence
         state.chain.drop_waiting()
         if is_present:
             self.fail(output.code, output.message)
@@ -161,13 +168,12 @@ class OutputFlow:
         self.beat(reason, response.id)
         self.finish(Ending("completed", reason))
 
-    def beat(self, reason: str, response_id: str | None = None) -> None:
+    def beat(self, reason: str, response_id: str | None = None, *, input_unit: int | None = None) -> None:
         state = self._state
-        shown: JsonObject = {
-            "object": "realtime.response",
-            "status": "listening",
-            "metadata": {"session_id": state.id, "epoch": state.epoch, "reason": reason},
-        }
+        metadata: JsonObject = {"session_id": state.id, "epoch": state.epoch, "reason": reason}
+        if input_unit is not None:
+            metadata["input_unit"] = input_unit
+        shown: JsonObject = {"object": "realtime.response", "status": "listening", "metadata": metadata}
         if response_id is not None:
             shown["id"] = response_id
         state.emit(
@@ -321,6 +327,10 @@ class OutputFlow:
         code, message = "runtime_data_plane_text_without_audio", "the model wrote text but made no speech for it"
         self._state.emitter.error(RealtimeError(code, message))
         return Ending("failed", code, code, message)
+
+    def _input_unit(self, link: Link) -> int | None:
+        """Which second of the client's input *link* is, from 0; None for silence that the server made."""
+        return None if link.unit.is_silence else self._num_input_units
 
     def _present(self, epoch: int, number: int) -> Link | None:
         """The unit in flight, if the output is of it and of nothing that was cancelled or cleared."""

@@ -9,6 +9,8 @@ from antiphon.realtime.limits import SPEECH_RATE_HZ
 from antiphon.wire.realtime.json_frame import JsonObject
 
 _PER_MS = SPEECH_RATE_HZ // 1000
+# Every delta shows the marks of its whole response, so a very long one gets coarser where it is oldest.
+MAX_MARKS = 256
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Playback:
         self.plays_until_s = max(self.plays_until_s, now_s) + num_samples / SPEECH_RATE_HZ
         if text or num_samples:
             self.marks.append(Mark(len(self.text), self.sent_ms))
+            if len(self.marks) > MAX_MARKS:
+                del self.marks[: MAX_MARKS // 2 : 2]
 
     def acknowledge(self, played_ms: float, committed_ms: float | None) -> None:
         """What the client says it played; *committed_ms* is what the user surely heard, by default the same."""
@@ -138,6 +142,10 @@ class PlaybackLedger:
         while len(self._playbacks) > self.KEPT:
             del self._playbacks[next(iter(self._playbacks))]
         return playback
+
+    @property
+    def num_kept(self) -> int:
+        return len(self._playbacks)
 
     def get(self, response_id: str) -> Playback | None:
         return self._playbacks.get(response_id)

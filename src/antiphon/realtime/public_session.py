@@ -61,6 +61,7 @@ class SessionFacts:
     playback: Playback | None
     can_resume: bool
     max_sessions: int
+    expires_at: int | None = None  # wall clock, seconds
 
 
 def public_session(settings: SessionSettings, facts: SessionFacts) -> JsonObject:
@@ -112,6 +113,8 @@ def public_session(settings: SessionSettings, facts: SessionFacts) -> JsonObject
         "input_audio_transcription": None,
         "tracing": None,
     }
+    if facts.expires_at is not None:
+        computed["expires_at"] = facts.expires_at
     return {**computed, **{key: value for key, value in echo.items() if computed.get(key) is None}}
 
 

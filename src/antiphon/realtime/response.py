@@ -67,6 +67,7 @@ class Response:
         self.client_metadata = dict(client_metadata or {})
         self.was_asked_for = was_asked_for
         self.usage = Usage()
+        self.input_unit: int | None = None  # whose output is being sent
         self.num_silence_units = 0  # that kept it running
         self.num_quiet_units = 0  # of them, in a row, without output
         self.has_spoken = False
@@ -227,6 +228,8 @@ class Response:
 
     def _metadata(self) -> JsonObject:
         metadata: JsonObject = {"session_id": self._session_id, "epoch": self.epoch, "model_speak": True}
+        if self.input_unit is not None:
+            metadata["input_unit"] = self.input_unit
         return {**metadata, **self._usage_metadata()}
 
     def _usage_metadata(self) -> JsonObject:

@@ -7,7 +7,7 @@ is answered by an `error` event.
 
 from dataclasses import dataclass
 
-from antiphon.core.errors import AntiphonError
+from antiphon.core.errors import AntiphonError, CapacityError, EngineError, StateError
 from antiphon.realtime import engine
 from antiphon.realtime.attaching import check_resume, lose, open_to, resume_to
 from antiphon.realtime.cancel_flow import CancelFlow
@@ -18,6 +18,7 @@ from antiphon.realtime.engine import EngineCommand, EngineOutput
 from antiphon.realtime.input_flow import InputFlow
 from antiphon.realtime.item_flow import ItemFlow
 from antiphon.realtime.life import Life, LifeEvent
+from antiphon.realtime.lifetime import Lifetime
 from antiphon.realtime.limits import CONTROL_S
 from antiphon.realtime.outbox import Outbox
 from antiphon.realtime.output_flow import OutputFlow
@@ -52,6 +53,11 @@ _TURN_SIGNALS = {
     "assistant_started": TurnEvent.ASSISTANT_STARTED,
     "assistant_done": TurnEvent.ASSISTANT_DONE,
     "playback_ack": TurnEvent.PLAYED,
+}
+_OPENING_CODES: dict[type[AntiphonError], str] = {
+    CapacityError: "resource_exhausted",
+    EngineError: "engine_dead",
+    StateError: "engine_dead",
 }
 
 
@@ -88,6 +94,7 @@ class Session:
         self._playback = PlaybackFlow(self.state, self._output)
         self._cancels = CancelFlow(self.state, self._input, self._commits, self._output)
         self._updates = UpdateFlow(self.state, self._input)
+        self._lifetime = Lifetime(self.state)
         self._terminal: Terminal | None = None
         self._last_frame_s = now_s
 
@@ -314,6 +321,7 @@ class Session:
         expiry = state.lease.expiry(is_busy=self._is_busy)
         read_idle = self._last_frame_s + state.settings.idle_timeout_s if self.life is Life.ATTACHED else None
         due = [
+            self._lifetime.next_wakeup(),
             None if expiry is None else expiry[0],
             read_idle,
             self._output.next_silence_s(),
@@ -329,12 +337,16 @@ class Session:
             if now_s >= self._terminal.deadline_s:
                 self._finish_end()
             return
+        if self._lifetime.is_over(now_s):
+            self.end("max_session_time", is_expiry=True)
+            return
         expiry = state.lease.expiry(is_busy=self._is_busy)
         if expiry is not None and now_s >= expiry[0]:
             self.end(expiry[1], is_expiry=True)
             return
         if self.life is Life.ATTACHED and now_s >= self._last_frame_s + state.settings.idle_timeout_s:
             self._read_idle(now_s)
+        self._lifetime.warn_if_due(now_s)
         if self._playback.tick():
             self._promote_if_idle()
         self._output.tick()
@@ -430,4 +442,6 @@ class Session:
 
 def opening_error(error: AntiphonError) -> RealtimeError:
     """What a client is told when the engine refuses to open a session."""
-    return error if isinstance(error, RealtimeError) else RealtimeError("invalid_session_config", str(error))
+    if isinstance(error, RealtimeError):
+        return error
+    return RealtimeError(_OPENING_CODES.get(type(error), "invalid_session_config"), str(error))

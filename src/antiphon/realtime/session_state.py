@@ -32,6 +32,8 @@ class Surroundings:
     ids: IdSource
     limits: Limits
     scorer_source: ScorerSource | None = None  # None: this server has no voice activity detector
+    on_speech_end: Callable[[float], None] | None = None  # told how late a detector found one, in seconds
+    unix_s_at_zero: float = 0.0  # the wall clock when the sessions' clock stood at 0
 
 
 class SessionState:
@@ -55,6 +57,7 @@ class SessionState:
         self.ids = around.ids
         self.can_resume = can_resume and dialect.rules.can_resume
         self.now_s = now_s
+        self.ends_at_s = None if limits.max_session_s is None else now_s + limits.max_session_s
         self.life = life_machine()
         self.turn = turn_machine()
         self.journal = Journal(max_bytes=limits.resume_replay_max_bytes_per_session, ttl_s=limits.resume_replay_ttl_s)
@@ -118,5 +121,6 @@ class SessionState:
             playback=self.ledger.latest(),
             can_resume=self.can_resume,
             max_sessions=self.limits.max_sessions,
+            expires_at=None if self.ends_at_s is None else int(self.around.unix_s_at_zero + self.ends_at_s),
         )
         return public_session(self.settings, facts)

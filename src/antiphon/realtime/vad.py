@@ -1,7 +1,7 @@
 """Server voice activity detection: scores of 32 ms frames to starts and stops of speech (specification section 14)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -47,6 +47,11 @@ class VadEdge:
 
     is_start: bool
     position: int
+    decided_at: int = field(default=0, compare=False)  # the samples that had to be heard for it
+
+    @property
+    def delay_s(self) -> float:
+        return (self.decided_at - self.position) / INPUT_RATE_HZ
 
 
 class Detector:
@@ -89,13 +94,13 @@ class Detector:
             if self._quiet_ms < max(self.settings.silence_duration_ms, _FRAME_MS):
                 return None
             self.is_speaking, self._loud_ms = False, 0.0
-            return VadEdge(False, self._position - _samples(self._quiet_ms))
+            return VadEdge(False, self._position - _samples(self._quiet_ms), self._position)
         self._loud_ms = self._loud_ms + _FRAME_MS if score >= self.settings.threshold else 0.0
         if self._loud_ms < max(self.settings.min_speech_duration_ms, _FRAME_MS):
             return None
         self.is_speaking, self._quiet_ms = True, 0.0
         padding = _samples(self._loud_ms + self.settings.prefix_padding_ms)
-        return VadEdge(True, max(0, self._position - padding))
+        return VadEdge(True, max(0, self._position - padding), self._position)
 
 
 def _samples(duration_ms: float) -> int:

@@ -33,7 +33,9 @@ from antiphon.serving.served_model import ServedModel
 from antiphon.serving.settings import CorsSettings, ServeSettings
 from antiphon.serving.speech import SpeechEndpoint
 from antiphon.serving.voices import VoiceReader
+from antiphon.serving.watching import Watching
 from antiphon.telemetry.families import Families
+from antiphon.telemetry.traces import RequestTracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class Services:
     default_voice: Path | None = None  # the recording of the default voice
     fetcher: MediaFetcher | None = None
     realtime: RealtimeService | None = None
+    tracing: RequestTracing | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)  # what `/version` says beside the version
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
 
 
@@ -56,6 +60,8 @@ def create_app(services: Services) -> Starlette:
     families = Families(model.names[0]) if settings.has_metrics else None
     if families is not None:
         families.watch(services.pipeline.counters, partial(_gauges, services))
+        if services.realtime is not None:
+            services.realtime.watch(families)
     pool = DecodePool()
     middleware = [
         Middleware(RequestContext, lifecycle=services.lifecycle),
@@ -78,10 +84,11 @@ def _routes(services: Services, pool: DecodePool, families: Families | None) -> 
     fetcher = services.fetcher or MediaFetcher(settings.media)
     voices = VoiceReader(fetcher, pool, services.voices)
     intake = ChatIntake(model, settings, ConversationReader(fetcher, pool), voices, pool)
-    chat = ChatEndpoint(pipeline, intake, settings, families)
-    speech = SpeechEndpoint(pipeline, model, settings, voices, pool, families, services.default_voice)
+    watching = Watching(model=model.names[0], families=families, tracing=services.tracing)
+    chat = ChatEndpoint(pipeline, intake, settings, watching)
+    speech = SpeechEndpoint(pipeline, model, settings, voices, pool, watching, services.default_voice)
     models, health = ModelEndpoints(model), HealthEndpoints(pipeline, services.lifecycle)
-    version = DocumentEndpoint(version_document(model=model.names[0], is_tiny=model.is_tiny))
+    version = DocumentEndpoint(version_document(model=model.names[0], is_tiny=model.is_tiny, facts=services.facts))
     routes = [
         Route("/v1/chat/completions", answered(chat), methods=["POST"]),
         Route("/v1/audio/speech", answered(speech), methods=["POST"]),
@@ -97,7 +104,7 @@ def _routes(services: Services, pool: DecodePool, families: Families | None) -> 
         *live_routes(is_tiny=model.is_tiny, has_chat=True),
     ]
     if families is not None:
-        routes.append(Route("/metrics", MetricsEndpoint(families, pipeline).__call__))
+        routes.append(Route("/metrics", MetricsEndpoint(families, pipeline, partial(_refresh_live, services)).__call__))
     live = [] if services.realtime is None else realtime_routes(services.realtime.hub)
     return [*routes, *live]
 
@@ -105,6 +112,11 @@ def _routes(services: Services, pool: DecodePool, families: Families | None) -> 
 def _gauges(services: Services) -> Mapping[str, float]:
     live = {} if services.realtime is None else services.realtime.gauges()
     return {**services.pipeline.gauges(), **live}
+
+
+def _refresh_live(services: Services, families: Families) -> None:
+    if services.realtime is not None:
+        services.realtime.refresh(families)
 
 
 def _cors(settings: CorsSettings) -> list[Middleware]:
@@ -134,5 +146,7 @@ def _lifespan(services: Services, pool: DecodePool) -> Callable[[Starlette], Abs
             await asyncio.to_thread(services.realtime.engine.close)
         pool.close()
         await asyncio.to_thread(services.pipeline.close)
+        if services.tracing is not None:
+            await asyncio.to_thread(services.tracing.close)
 
     return lifespan

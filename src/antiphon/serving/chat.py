@@ -16,14 +16,14 @@ from antiphon.pipeline.events import Aborted, AudioChunk, Failed, Finished, Requ
 from antiphon.serving.chat_reply import CollectedAnswer, whole_reply
 from antiphon.serving.chat_request import ChatIntake, ChatPlan, new_request_id
 from antiphon.serving.chat_stream import ChatStream, ReplyHead
-from antiphon.serving.context import ARRIVAL_S, REQUEST_ID
+from antiphon.serving.context import REQUEST_ID
 from antiphon.serving.errors import UNAVAILABLE, HttpError, StageFailedError, error_document, problem_of
 from antiphon.serving.http import read_json_body, while_connected
 from antiphon.serving.port import Pipeline
 from antiphon.serving.settings import ServeSettings
 from antiphon.serving.sse import DONE, HEADERS, LiveResponse, event, json_event
 from antiphon.serving.watch import RequestWatch
-from antiphon.telemetry.families import Families
+from antiphon.serving.watching import Watching
 from antiphon.telemetry.logs import FIELDS
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.parse import parse
@@ -39,7 +39,7 @@ class ChatEndpoint:
     pipeline: Pipeline
     intake: ChatIntake
     settings: ServeSettings
-    families: Families | None
+    watching: Watching
 
     async def __call__(self, request: Request) -> Response:
         body = await read_json_body(request, self.settings.max_body_bytes)
@@ -49,12 +49,7 @@ class ChatEndpoint:
         if self.settings.logs_requests:
             _log.info("chat request", extra={FIELDS: {"prompt": plan.request.prompt.text[:2000]}})
         head = ReplyHead(id=name, created=int(time.time()), model=plan.model_name)
-        watch = RequestWatch(
-            self.families,
-            arrival_s=getattr(request.state, ARRIVAL_S),
-            speaks=plan.wants_audio,
-            is_streamed=plan.is_streamed,
-        )
+        watch = self.watching.watch(request, head.id, speaks=plan.wants_audio, is_streamed=plan.is_streamed)
         try:
             events = watched(events_of(self.pipeline.submit(plan.request)), watch)
             if not plan.is_streamed:

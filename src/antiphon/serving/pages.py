@@ -84,6 +84,6 @@ def live_routes(
     ]
 
 
-def version_document(*, model: str, is_tiny: bool) -> dict[str, object]:
-    """What `/version` says; the page reads it to know whose voice it will hear."""
-    return {"version": __version__, "model": model, "is_tiny": is_tiny}
+def version_document(*, model: str, is_tiny: bool, facts: Mapping[str, object]) -> dict[str, object]:
+    """What `/version` says; the page reads it to know whose voice it will hear, `bench serve` keeps all of it."""
+    return {"version": __version__, "model": model, "is_tiny": is_tiny, **facts}

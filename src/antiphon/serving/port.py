@@ -1,12 +1,13 @@
 """The pipeline as the server sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from antiphon.pipeline.eager.voices import VoiceSource
 from antiphon.pipeline.health import Health
 from antiphon.pipeline.orchestrator import RequestHandle
 from antiphon.pipeline.request import GenerationRequest
+from antiphon.pipeline.stage_facts import StageGauges, StageObservation
 from antiphon.pipeline.voice_book import PreparedVoice
 
 
@@ -35,6 +36,14 @@ class Pipeline(Protocol):
 
     def gauges(self) -> Mapping[str, float]:
         """States: blocks, slots, queues."""
+        ...
+
+    def stage_gauges(self) -> Sequence[StageGauges]:
+        """The same of each replica of each stage."""
+        ...
+
+    def take_observations(self) -> Sequence[StageObservation]:
+        """What histograms are made of: all that was noted since the last call."""
         ...
 
     def close(self) -> None:

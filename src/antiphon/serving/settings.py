@@ -30,6 +30,7 @@ class ServeSettings:
 
     Attributes:
         api_keys: none: no key is asked for.
+        live_origins: whose pages may open live sessions beside the server's own; `*`: anybody's.
         root_path: prefix of a reverse proxy.
         enable_thinking: what a request that does not say so gets.
         shutdown_timeout_s: how long requests in flight may take after SIGTERM.
@@ -41,6 +42,7 @@ class ServeSettings:
     port: int = DEFAULT_PORT
     api_keys: tuple[str, ...] = ()
     cors: CorsSettings = CorsSettings()
+    live_origins: tuple[str, ...] = ()
     tls: TlsSettings = TlsSettings()
     root_path: str = ""
     media: MediaPolicy = field(default_factory=MediaPolicy)

@@ -31,7 +31,7 @@ from antiphon.prompt.chat_prompt import ChatPrompt, build_chat_prompt
 from antiphon.prompt.messages import AudioPart, Message, TextPart
 from antiphon.prompt.system_prompt import system_prompt
 from antiphon.serving.chat import chain_first, first_event, raise_end, watched
-from antiphon.serving.context import ARRIVAL_S, REQUEST_ID
+from antiphon.serving.context import REQUEST_ID
 from antiphon.serving.conversation import DecodePool
 from antiphon.serving.errors import BAD_REQUEST, HttpError, error_document, problem_of
 from antiphon.serving.http import read_json_body, while_connected
@@ -40,8 +40,7 @@ from antiphon.serving.served_model import ServedModel
 from antiphon.serving.settings import ServeSettings
 from antiphon.serving.sse import DONE, HEADERS, LiveResponse, event, json_event
 from antiphon.serving.voices import VoiceReader
-from antiphon.serving.watch import RequestWatch
-from antiphon.telemetry.families import Families
+from antiphon.serving.watching import Watching
 from antiphon.wire.parse import parse
 from antiphon.wire.speech import SpeechDelta, SpeechDone, SpeechRequest, SpeechUsage
 
@@ -59,7 +58,7 @@ class SpeechEndpoint:
     settings: ServeSettings
     voices: VoiceReader
     pool: DecodePool
-    families: Families | None
+    watching: Watching
     default_voice: Path | None
 
     async def __call__(self, request: Request) -> Response:
@@ -67,12 +66,7 @@ class SpeechEndpoint:
         name = f"speech-{getattr(request.state, REQUEST_ID)}-{secrets.token_hex(4)}"
         generation = await while_connected(request.receive, self._plan(body, name))
         form = FORMATS[body.response_format]
-        watch = RequestWatch(
-            self.families,
-            arrival_s=getattr(request.state, ARRIVAL_S),
-            speaks=True,
-            is_streamed=body.stream is not False,
-        )
+        watch = self.watching.watch(request, name, speaks=True, is_streamed=body.stream is not False)
         try:
             events = watched(events_of(self.pipeline.submit(generation)), watch)
             if body.stream is False and body.stream_format != "sse":
@@ -191,7 +185,7 @@ class SpeechEndpoint:
             self._count(end)
 
     def _count(self, aborted_by: str) -> None:
-        families = self.families
+        families = self.watching.families
         if families is None:
             return
         if aborted_by:

@@ -9,11 +9,12 @@ from antiphon.pipeline.events import Aborted, AudioChunk, Failed, Finished, Requ
 from antiphon.serving.playback import Playback
 from antiphon.telemetry.families import CONTINUITY_MS, Families
 from antiphon.telemetry.logs import FIELDS
+from antiphon.telemetry.traces import RequestTrace
+from antiphon.telemetry.vllm_families import VllmFamilies
 
 _log = logging.getLogger(__name__)
 
 THINKER_STAGE, TALKER_STAGE, VOCODER_STAGE = "0", "1", "2"
-REPLICA = "0"
 
 
 class RequestWatch:
@@ -24,6 +25,7 @@ class RequestWatch:
         arrival_s: when its head came, on *clock*.
         speaks: whether speech was asked for.
         is_streamed: the times of pieces mean something to the client.
+        trace: told how it ends; None: traces are off.
     """
 
     def __init__(
@@ -33,13 +35,18 @@ class RequestWatch:
         arrival_s: float,
         speaks: bool,
         is_streamed: bool,
+        trace: RequestTrace | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._families = families
         self._arrival_s = arrival_s
         self._speaks = speaks
         self._is_streamed = is_streamed
+        self._trace = trace
         self._clock = clock
+        self._num_tokens = 0
+        self._token_s = 0.0  # when the last of them came
+        self._gaps: list[tuple[float, int]] = []  # seconds before a token, and of how many tokens that is true
         self._playback = Playback()
         self._first_text_s: float | None = None
         self._first_audio_s: float | None = None
@@ -52,7 +59,7 @@ class RequestWatch:
         """Something came from the pipeline."""
         now_s = self._clock()
         if isinstance(event, TextDelta):
-            self._first_text_s = now_s if self._first_text_s is None else self._first_text_s
+            self._see_text(event, now_s)
         elif isinstance(event, AudioChunk):
             self._first_audio_s = now_s if self._first_audio_s is None else self._first_audio_s
             self._num_samples += len(event.samples)
@@ -70,10 +77,20 @@ class RequestWatch:
         if not self._end():
             return
         _log.info("request failed", extra={FIELDS: {"reason": reason, "total_s": self._elapsed()}})
+        if self._trace is not None:
+            self._trace.fail(reason)
         families = self._families
         if families is not None:
             families.of(families.requests_failed, reason).inc()
             families.of(families.requests_success, "abort").inc()
+
+    def _see_text(self, event: TextDelta, now_s: float) -> None:
+        if self._first_text_s is None:
+            self._first_text_s = now_s
+        elif event.num_tokens > self._num_tokens:
+            num_new = event.num_tokens - self._num_tokens
+            self._gaps.append(((now_s - self._token_s) / num_new, num_new))
+        self._num_tokens, self._token_s = event.num_tokens, now_s
 
     def _finish(self, event: Finished) -> None:
         if not self._end():
@@ -89,6 +106,13 @@ class RequestWatch:
             "total_s": self._elapsed(),
         }
         _log.info("request answered", extra={FIELDS: line})
+        if self._trace is not None:
+            self._trace.finish(
+                metrics,
+                finish_reason=event.finish_reason.value,
+                ttft_s=self._since(self._first_text_s),
+                speaks=self._speaks,
+            )
         if self._families is not None:
             self._observe(self._families, event, metrics)
 
@@ -97,16 +121,21 @@ class RequestWatch:
         families.of(families.e2e_request_latency_s).observe(self._clock() - self._arrival_s)
         families.of(families.prompt_tokens).inc(metrics.num_prompt_tokens)
         families.of(families.generation_tokens).inc(metrics.num_text_tokens + metrics.num_codec_frames)
+        if metrics.queue_wait_s is not None:
+            families.of(families.request_queue_wait_s).observe(metrics.queue_wait_s)
+        self._observe_stages(families.vllm, event)
         families.of(families.stage_gen_time_s, THINKER_STAGE, "text").observe(metrics.text_finished_s)
         first_text_s = self._since(self._first_text_s)
         if self._is_streamed and first_text_s is not None:
             families.of(families.ttft_s).observe(first_text_s)
         if not self._speaks:
             return
-        place = (VOCODER_STAGE, REPLICA)
+        place = (VOCODER_STAGE, str(metrics.replicas[2]))
         if not self._num_samples:
             families.of(families.audio_skipped_requests, *place, "no_audio_data").inc()
             return
+        if metrics.codes_finished_s is not None:
+            families.of(families.stage_gen_time_s, TALKER_STAGE, "stream").observe(metrics.codes_finished_s)
         families.of(families.stage_gen_time_s, VOCODER_STAGE, "audio").observe(metrics.total_s)
         families.of(families.audio_duration_s, *place).observe(metrics.audio_duration_s)
         families.of(families.audio_rtf, *place).observe(metrics.rtf or 0.0)
@@ -117,6 +146,20 @@ class RequestWatch:
             families.of(families.audio_underrun_s, *place).observe(self._playback.worst_gap_s)
             if self._playback.worst_gap_s * 1000 <= CONTINUITY_MS:
                 families.of(families.audio_continuity_ok, *place, str(CONTINUITY_MS)).inc()
+
+    def _observe_stages(self, families: VllmFamilies, event: Finished) -> None:
+        metrics = event.metrics
+        thinker, talker, _ = map(str, metrics.replicas)
+        families.of(families.prompt_tokens, THINKER_STAGE, thinker).inc(metrics.num_prompt_tokens)
+        families.of(families.generation_tokens, THINKER_STAGE, thinker).inc(metrics.num_text_tokens)
+        families.of(families.success, THINKER_STAGE, thinker, event.finish_reason.value).inc()
+        families.of(families.request_s, THINKER_STAGE, thinker).observe(metrics.text_finished_s)
+        if self._first_text_s is not None:
+            families.of(families.first_token_s, THINKER_STAGE, thinker).observe(self._first_text_s - self._arrival_s)
+        families.token_gaps.add(metrics.replicas[0], self._gaps)
+        if metrics.num_codec_frames and event.speech_finish_reason is not None:
+            families.of(families.generation_tokens, TALKER_STAGE, talker).inc(metrics.num_codec_frames)
+            families.of(families.success, TALKER_STAGE, talker, event.speech_finish_reason.value).inc()
 
     def _end(self) -> bool:
         if self._is_ended:

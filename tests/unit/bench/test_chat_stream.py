@@ -144,3 +144,12 @@ def test_a_stream_cut_off_is_a_failure_and_a_finished_one_without_end_mark_is_no
 def test_odd_but_legal_chunks_are_skipped(chunk: object) -> None:
     answer = read((0.1, chunk), (0.2, "[DONE]"))
     assert (answer.error, answer.texts, answer.audios) == (None, (), ())
+
+
+def test_the_sound_itself_is_kept_only_if_it_is_asked_for() -> None:
+    chunk = {"modality": "audio", "choices": [{"delta": {"content": wav(5)}, "finish_reason": "stop"}]}
+    event = f"data: {json.dumps(chunk)}\n\n".encode()
+    for keeps_audio, expected in ((False, b""), (True, base64.b64decode(wav(5)))):
+        stream = ChatStream(keeps_audio=keeps_audio)
+        stream.feed(event, 0.1)
+        assert [arrival.payload for arrival in stream.close().audios] == [expected]

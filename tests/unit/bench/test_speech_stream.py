@@ -49,3 +49,16 @@ def test_an_answer_without_sound_has_failed() -> None:
     stream = SpeechStream(is_events=True)
     stream.feed(b'data: {"error": "no voice"}\n\n', 0.1)
     assert stream.close().error == '"no voice"'
+
+
+def test_kept_samples_are_whole_and_without_the_header() -> None:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(24_000)
+        writer.writeframes(bytes(range(20)))
+    stream = SpeechStream(is_events=False, keeps_audio=True)
+    stream.feed(file.getvalue()[:51], 0.1)
+    stream.feed(file.getvalue()[51:], 0.2)
+    assert [arrival.payload for arrival in stream.close().audios] == [bytes(range(6)), bytes(range(6, 20))]

@@ -8,7 +8,7 @@ from antiphon.cli.main import BAD_INPUT, main
 
 
 def test_a_missing_script_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fake-engine", str(tmp_path / "none.yaml")]) == BAD_INPUT
+    assert main(["serve", "--fake-engine", str(tmp_path / "none.yaml")]) == BAD_INPUT
     error = capsys.readouterr().err.strip()
     assert error.count("\n") == 0
     assert "none.yaml" in error

@@ -401,6 +401,18 @@ def test_more_jobs_than_slots_wait_by_deadline():
     assert list(listener.finish) == ["span-3", "span-2", "span-1"]
 
 
+def test_the_units_of_sessions_wait_by_their_own_deadlines():
+    engine = make_engine(num_slots=1)
+    for seq_id, deadlines in (("early", (1.0, 4.0)), ("late", (2.0, 3.0))):
+        engine.admit(TalkerJob(seq_id=seq_id, epoch=0, sampling=TalkerSampling(), seed=9, mode=TalkerMode.UNIT))
+        for deadline_s in deadlines:
+            engine.extend(seq_id, piece(3, 1, ends_turn=True, deadline_s=deadline_s))
+    ended = []
+    while engine.launch():
+        ended += [output.seq_id for output in engine.collect() if output.condition_ended]
+    assert ended == ["early", "late", "late", "early"]
+
+
 def test_a_session_holds_no_slot_between_turns():
     engine = make_engine(num_slots=1)
     job = TalkerJob(seq_id="a", epoch=0, sampling=TalkerSampling(), seed=9, mode=TalkerMode.UNIT)

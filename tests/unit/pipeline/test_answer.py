@@ -76,3 +76,20 @@ def test_a_stop_string_is_never_shown_and_half_of_one_only_at_the_end() -> None:
     half = make(stop=("w300 w3011",))
     assert half.receive(tokens(300, 301), 11.0) == TextDelta(" ")
     assert half.receive(text_end(), 11.0) == TextDelta("w300 w301")
+
+
+def test_the_times_of_queue_and_codes_and_the_replicas_are_in_the_metrics() -> None:
+    answer = make(speaks=True)
+    answer.sent(10.5, (0, 2, 1))
+    for moment_s, output in (
+        (11.0, tokens(300)),
+        (12.0, DrawnCodes(request_id="a", epoch=0, codes=(1,))),
+        (13.0, DrawnCodes(request_id="a", epoch=0, codes=(2,))),
+        (14.0, text_end()),
+        (15.0, SpeechEnd(request_id="a", epoch=0, reason=FinishReason.STOP)),
+        (16.0, samples(960, is_last=True)),
+    ):
+        answer.receive(output, moment_s)
+    metrics = answer.finish(16.0).metrics
+    assert (metrics.queue_wait_s, metrics.first_code_s, metrics.codes_finished_s) == (0.5, 2.0, 5.0)
+    assert metrics.replicas == (0, 2, 1)

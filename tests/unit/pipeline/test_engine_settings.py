@@ -71,7 +71,12 @@ def test_a_context_that_nobody_set_shrinks_to_the_cache_and_one_that_was_set_is_
 
 
 def test_talker_rows_are_as_many_as_fit() -> None:
-    assert settings(load('{"1": {"kv_cache_memory_bytes": 1073741824}}')).talker.num_slots == 4
+    config = load('{"1": {"kv_cache_memory_bytes": 1073741824}}')
+    few = replace(config, duplex_session=replace(config.duplex_session, max_sessions=4))
+    assert settings(few).talker.num_slots == 4
+    with pytest.raises(DeployError, match=r"stage 1.*has 4 caches, duplex_session.max_sessions is 8"):
+        settings(config)
+    assert settings(replace(config, session_mode="turn")).talker.num_slots == 4
     with pytest.raises(DeployError, match=r"stage 1.*no room for one cache of 240 MiB"):
         settings(load('{"1": {"kv_cache_memory_bytes": 1000000}}'))
 

@@ -69,6 +69,7 @@ class World:
             clock=lambda: self.now_s,
             max_requests=max_requests,
             executor=self.pool,
+            replica_of=lambda _request_id, stage: {"talker": 3}.get(stage, 0),
         )
 
     def _port(self, name: str) -> Callable[[Command], None]:
@@ -132,6 +133,19 @@ def test_text_alone_touches_the_thinker_only(world: World) -> None:
     assert isinstance(finished, Finished)
     assert world.front.num_requests == 0
     assert world.aborted == []
+
+
+def test_a_request_waits_until_its_features_are_there_and_knows_its_replicas(world: World) -> None:
+    handle = world.front.submit(make(spoken=True))
+    assert world.front.num_waiting == 1
+    world.now_s += 0.25
+    world.pool.run()
+    assert world.front.num_waiting == 0
+    world.text("a")
+    world.samples("a")
+    finished = list(handle)[-1]
+    assert isinstance(finished, Finished)
+    assert (finished.metrics.queue_wait_s, finished.metrics.replicas) == (0.25, (0, 3, 0))
 
 
 def test_a_spoken_request_ends_once_with_its_last_samples(world: World) -> None:

@@ -8,6 +8,8 @@ NAMES = (
     *("audio_skipped_requests_total", "speech_stream_completed_total", "speech_stream_aborted_total"),
     *("transfer_size_bytes", "transfer_tx_s", "transfer_rx_s", "transfer_in_flight_s", "stage_gen_time_s"),
     *("request_queue_wait_s", "stage_waiting_requests", "stage_in_queue_s", "kv_wait_s"),
+    *("realtime_vad_active_sessions", "realtime_vad_inference_latency_s", "realtime_vad_endpoint_delay_s"),
+    "realtime_vad_errors_total",
 )
 
 

@@ -42,11 +42,15 @@ class DailyOmniOptions:
 
 @dataclass(frozen=True)
 class Question:
-    """One row of the question file."""
+    """One row of the question file. Its answer's letter and its groups are empty where the file lacks them."""
 
     video_id: str
     text: str
     choices: Sequence[str]
+    answer: str = ""
+    task_type: str = ""
+    video_category: str = ""
+    video_duration: str = ""
 
 
 def read_daily_omni(options: DailyOmniOptions) -> list[BenchRequest]:
@@ -56,9 +60,14 @@ def read_daily_omni(options: DailyOmniOptions) -> list[BenchRequest]:
         ConfigError: the question file is missing or not as it should be.
         MediaError: a clip is missing or cannot be decoded.
     """
+    return daily_omni_requests(read_questions(options.question_file), options)
+
+
+def daily_omni_requests(questions: Sequence[Question], options: DailyOmniOptions) -> list[BenchRequest]:
+    """A request for each of *questions*; the media of a clip are read once. Raises MediaError as `read_daily_omni`."""
     packs: dict[str, Sequence[Mapping[str, object]]] = {}
     requests: list[BenchRequest] = []
-    for question in _read_questions(options.question_file):
+    for question in questions:
         if question.video_id not in packs:
             packs[question.video_id] = _media_parts(question.video_id, options)
         requests.append(_request(question, packs[question.video_id], options))
@@ -97,7 +106,8 @@ def _media_parts(video_id: str, options: DailyOmniOptions) -> Sequence[Mapping[s
     return parts
 
 
-def _read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[Question]:
+    """All rows of a question file. Raises ConfigError if it is missing or not as it should be."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -114,5 +124,7 @@ def _read_questions(path: Path) -> list[Question]:
             raise ConfigError(f"{path}: row {place} needs video_id, Question and Choice")
         if Path(video_id).name != video_id:
             raise ConfigError(f"{path}: row {place}: video_id {video_id!r} is not a folder's name")
-        questions.append(Question(video_id, text, [str(choice) for choice in choices]))
+        facts = [found.get(key) for key in ("Answer", "Type", "video_category", "video_duration")]
+        words = ["" if fact is None else str(fact) for fact in facts]
+        questions.append(Question(video_id, text, [str(choice) for choice in choices], *words))
     return questions

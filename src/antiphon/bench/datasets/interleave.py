@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon.audio.decode import SAMPLE_RATE_HZ
-from antiphon.audio.video import load_video
+from antiphon.audio.video import MAX_VIDEO_S, load_video, once_per_second
 from antiphon.audio.wav import to_pcm16
 from antiphon.bench.bench_request import url_part
 from antiphon.bench.datasets.made_media import data_url
@@ -20,17 +20,25 @@ _JPEG_QUALITY = 85
 _MIN_SEGMENT_SAMPLES = 1600  # the audio encoder needs 0.1 s
 
 
-def interleaved_parts(path: Path) -> Sequence[Mapping[str, object]]:
-    """Message parts of *path*: at most 64 pairs, evenly chosen from a longer clip.
+def interleaved_parts(
+    path: Path, *, max_pairs: int = MAX_PAIRS, max_s: float = MAX_VIDEO_S
+) -> Sequence[Mapping[str, object]]:
+    """Message parts of *path*: at most *max_pairs*, evenly chosen from a longer clip of at most *max_s*.
 
     Raises:
         MediaError: the clip is missing or cannot be decoded.
     """
-    video = load_video(path, max_frames=1024)
+    kept: list[int] = []
+
+    def times(duration_s: float) -> Sequence[float]:
+        kept.extend(chosen_pairs(len(once_per_second(duration_s)), max_pairs))
+        return kept
+
+    video = load_video(path, times=times, max_s=max_s)
     parts: list[Mapping[str, object]] = []
-    for place in chosen_pairs(len(video.frames)):
+    for place, picture in zip(kept, video.frames, strict=True):
         frame = io.BytesIO()
-        video.frames[place].convert("RGB").save(frame, format="JPEG", quality=_JPEG_QUALITY)
+        picture.convert("RGB").save(frame, format="JPEG", quality=_JPEG_QUALITY)
         parts.append(url_part("image", data_url("image/jpeg", frame.getvalue())))
         if video.audio is not None:
             sound = base64.b64encode(_segment_wav(video.audio, place)).decode()
@@ -38,11 +46,11 @@ def interleaved_parts(path: Path) -> Sequence[Mapping[str, object]]:
     return parts
 
 
-def chosen_pairs(count: int) -> Sequence[int]:
-    """Which of *count* seconds are kept: all of them, or 64 from the first to the last."""
-    if count <= MAX_PAIRS:
+def chosen_pairs(count: int, max_pairs: int = MAX_PAIRS) -> Sequence[int]:
+    """Which of *count* seconds are kept: all of them, or *max_pairs* from the first to the last."""
+    if count <= max_pairs:
         return range(count)
-    return [round(place * (count - 1) / (MAX_PAIRS - 1)) for place in range(MAX_PAIRS)]
+    return [round(place * (count - 1) / max(1, max_pairs - 1)) for place in range(max_pairs)]
 
 
 def _segment_wav(samples: NDArray[np.float32], second: int) -> bytes:

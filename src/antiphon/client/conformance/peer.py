@@ -18,6 +18,14 @@ class MismatchError(Exception):
     """The server did something else than the specification says."""
 
 
+class AbsentError(MismatchError):
+    """The event *wanted* was waited for and did not come in time."""
+
+    def __init__(self, wanted: str, text: str) -> None:
+        super().__init__(text)
+        self.wanted = wanted
+
+
 def require(is_met: object, what: str) -> None:
     if not is_met:
         raise MismatchError(what)
@@ -112,7 +120,8 @@ class Peer:
                 await asyncio.wait_for(self._arrived.wait(), max(left, 0))
             except asyncio.TimeoutError:
                 seen = [event["type"] for event in self.events[start:]]
-                raise MismatchError(f"no {_name(wanted)} within {timeout_s:g} s; came: {seen}"[:400]) from None
+                text = f"no {_name(wanted)} within {timeout_s:g} s; came: {seen}"
+                raise AbsentError(_name(wanted), text[:400]) from None
 
     async def get(self, wanted: str | Callable[[Event], bool], timeout_s: float = 5.0) -> Event:
         return (await self.until(wanted, timeout_s))[-1]

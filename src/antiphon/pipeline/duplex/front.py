@@ -28,6 +28,7 @@ from antiphon.pipeline.duplex.session import (
     Spoken,
     UnitFailed,
 )
+from antiphon.pipeline.duplex.session_load import SessionLoad
 from antiphon.pipeline.duplex.unit_input import UnitReader
 from antiphon.pipeline.messages import (
     Abort,
@@ -52,7 +53,6 @@ from antiphon.pipeline.messages import (
 from antiphon.prompt.duplex_markup import session_start
 from antiphon.prompt.tokenizer import Tokenizer
 
-UNIT_S = 1.0
 INTAKE_THREADS = 2
 MAX_WAITING_UNITS = 64  # of one session; the sessions send one at a time
 
@@ -68,7 +68,7 @@ class _Flight:
     reader: UnitReader
     stages: tuple[str, ...]
     epoch: int = 0
-    waiting: deque[InputUnit] = field(default_factory=deque)
+    waiting: deque[RunningUnit] = field(default_factory=deque)  # those that are not prepared yet
     is_reading: bool = False
     units: dict[tuple[int, int], RunningUnit] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class SessionHandle:
         self._front.append(self._session_id, unit)
 
     def cancel(self, epoch: int) -> None:
-        """Cut off what is being said. Nothing of older epochs is told any more."""
+        """Cut off what is being said. Nothing of older epochs is told any more, what of them was heard stays heard."""
         self._front.cancel(self._session_id, epoch)
 
     def close(self) -> None:
@@ -126,6 +126,7 @@ class DuplexFront:
         self._flights: dict[str, _Flight] = {}
         self._dead_stages: dict[str, str] = {}
         self._is_closed = False
+        self._load = SessionLoad()
 
     def connect(self, ports: Mapping[str, Port]) -> None:
         """Name the workers, where they are known only after the front was made."""
@@ -134,6 +135,20 @@ class DuplexFront:
     @property
     def num_sessions(self) -> int:
         return len(self._flights)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one session more would be kept in time, by how long units took of late."""
+        projected_s = self.projected_unit_s
+        return projected_s is None or projected_s <= self._load.budget_s
+
+    @property
+    def projected_unit_s(self) -> float | None:
+        """How long units would take with one session more; None: too few came of late."""
+        with self._lock:
+            now_s = self._clock()
+            running_s = [max(u.age_s(now_s) for u in f.units.values()) for f in self._flights.values() if f.units]
+            return self._load.projected_s(num_sessions=len(self._flights), now_s=now_s, running_s=running_s)
 
     def open(self, plan: SessionPlan, deliver: Deliver) -> SessionHandle:
         """Begin a session; `Opened` or `SessionFailed` comes first. Computes features: call it off the event loop.
@@ -166,10 +181,9 @@ class DuplexFront:
                 error = CapacityError(f"{MAX_WAITING_UNITS} units of the session wait already; send one at a time")
                 flight.deliver(UnitFailed(unit.epoch, unit.number, error.code, str(error)))
                 return
-            flight.units[unit.epoch, unit.number] = RunningUnit(
-                unit, self._clock(), speaks=flight.plan.voice is not None
-            )
-            flight.waiting.append(unit)
+            running = RunningUnit(unit, self._clock(), speaks=flight.plan.voice is not None)
+            flight.units[unit.epoch, unit.number] = running
+            flight.waiting.append(running)
             self._read_next(flight)
 
     def cancel(self, session_id: str, epoch: int) -> None:
@@ -237,7 +251,7 @@ class DuplexFront:
         )
         if plan.voice is None:
             return [(THINKER, start)]
-        voice, now_s = plan.voice, self._clock()
+        voice = plan.voice
         speech = SessionVoice(
             request_id=plan.session_id,
             epoch=0,
@@ -246,9 +260,9 @@ class DuplexFront:
             voice_xvector=voice.features.xvector,
             voice_mel=voice.features.mel,
             seed=plan.seed,
-            deadline_s=now_s,
+            deadline_s=self._clock(),
         )
-        talk = SessionTalk(request_id=plan.session_id, epoch=0, sampling=plan.talker, seed=plan.seed, deadline_s=now_s)
+        talk = SessionTalk(request_id=plan.session_id, epoch=0, sampling=plan.talker, seed=plan.seed)
         return [(CODE2WAV, speech), (TALKER, talk), (THINKER, start)]
 
     def _read_next(self, flight: _Flight) -> None:
@@ -257,8 +271,9 @@ class DuplexFront:
             flight.is_reading = True
             self._executor.submit(self._read, flight, flight.waiting.popleft())
 
-    def _read(self, flight: _Flight, unit: InputUnit) -> None:
+    def _read(self, flight: _Flight, running: RunningUnit) -> None:
         """On the pool."""
+        unit = running.unit
         try:
             prepared = flight.reader.read(unit.samples, unit.frames)
             command = SessionUnit(
@@ -272,7 +287,7 @@ class DuplexFront:
                 force_listen=unit.force_listen,
                 sampling=unit.sampling,
                 max_tokens=unit.max_tokens,
-                deadline_s=self._clock() + UNIT_S,
+                deadline_s=running.deadline_s,
             )
             error: AntiphonError | None = None
         except AntiphonError as raised:
@@ -286,7 +301,7 @@ class DuplexFront:
             if error is None:
                 self._send(flight, THINKER, command)
             else:
-                self._fail_unit(flight, unit.epoch, unit.number, error)
+                self._fail_unit(flight, UnitFailed(unit.epoch, unit.number, error.code, str(error)))
             self._read_next(flight)
 
     def _send(self, flight: _Flight, stage: str, command: Command) -> None:
@@ -305,11 +320,12 @@ class DuplexFront:
         if unit is None:
             return []
         if isinstance(message, UnitRefused):
-            del flight.units[key]
-            return [UnitFailed(*key, message.code, message.message)]
-        if isinstance(message, UnitDecided):
-            return [Decided(*key, message.speaks)]
+            self._fail_unit(flight, UnitFailed(*key, message.code, message.message))
+            return []
         now_s = self._clock()
+        if isinstance(message, UnitDecided):
+            unit.decide(now_s)
+            return [Decided(*key, message.speaks)]
         if isinstance(message, UnitWritten):
             text = "" if message.is_listen else self._tokenizer.decode(message.ids, skip_special=True)
             unit.write(message, text, now_s)
@@ -323,12 +339,16 @@ class DuplexFront:
             events.append(Spoken(*key, *unit.say()))
         if unit.is_complete:
             del flight.units[key]
-            events.append(unit.finish(now_s))
+            finished = unit.finish(now_s)
+            self._load.note(finished.unit_s, num_sessions=len(self._flights), now_s=now_s)
+            events.append(finished)
         return events
 
-    def _fail_unit(self, flight: _Flight, epoch: int, number: int, error: AntiphonError) -> None:
-        if flight.units.pop((epoch, number), None) is not None:
-            flight.deliver(UnitFailed(epoch, number, error.code, str(error)))
+    def _fail_unit(self, flight: _Flight, failed: UnitFailed) -> None:
+        """A unit that fails ends the model's turn: what comes next starts clean."""
+        if flight.units.pop((failed.epoch, failed.number), None) is not None:
+            flight.deliver(failed)
+            self._send(flight, THINKER, SessionCancel(request_id=flight.plan.session_id, epoch=flight.epoch))
 
     def _end(self, flight: _Flight, error: AntiphonError, stage: str | None) -> None:
         if self._flights.get(flight.plan.session_id) is flight:

@@ -20,14 +20,27 @@ class RunningUnit:
     """
 
     def __init__(self, unit: InputUnit, arrived_s: float, *, speaks: bool) -> None:
-        self._unit, self._arrived_s, self._speaks = unit, arrived_s, speaks
+        self.unit, self._arrived_s, self._speaks = unit, arrived_s, speaks
         self._written: UnitWritten | None = None
         self._drawn: UnitDrawn | None = None
         self._voiced: UnitVoiced | None = None
         self._text = ""
+        self._decision_s = 0.0
         self._text_s: float | None = None
         self._audio_s: float | None = None
         self._is_said = False
+
+    @property
+    def deadline_s(self) -> float:
+        """A unit has its own second: the next one has come by then."""
+        return self._arrived_s + UNIT_S
+
+    def decide(self, now_s: float) -> None:
+        self._decision_s = now_s - self._arrived_s
+
+    def age_s(self, now_s: float) -> float:
+        """For how long it has been under way."""
+        return now_s - self._arrived_s
 
     def write(self, message: UnitWritten, text: str, now_s: float) -> None:
         self._written, self._text = message, text
@@ -55,7 +68,9 @@ class RunningUnit:
     def is_complete(self) -> bool:
         if self._written is None:
             return False
-        return self._written.is_listen or not self._speaks or self._voiced is not None
+        # Of workers of their own, the stages' messages come in any order.
+        has_spoken = self._drawn is not None and self._voiced is not None
+        return self._written.is_listen or not self._speaks or has_spoken
 
     def say(self) -> tuple[str, NDArray[np.float32]]:
         """The text and the speech of the unit, once."""
@@ -68,8 +83,8 @@ class RunningUnit:
         assert written is not None
         drawn, voiced = self._drawn, self._voiced
         return UnitFinished(
-            epoch=self._unit.epoch,
-            number=self._unit.number,
+            epoch=self.unit.epoch,
+            number=self.unit.number,
             is_listen=written.is_listen,
             end_of_turn=written.ends_turn or written.closed_turn,
             num_input_tokens=written.num_input_tokens,
@@ -77,10 +92,12 @@ class RunningUnit:
             num_codec_frames=0 if drawn is None else len(drawn.codes),
             context_tokens=written.context_tokens,
             has_rebuilt_talker=drawn is not None and drawn.has_rolled_over,
+            decision_s=self._decision_s,
             text_s=self._text_s,
             audio_s=self._audio_s,
             thinker_s=written.thinker_s,
             talker_s=0.0 if drawn is None else drawn.talker_s,
             code2wav_s=0.0 if voiced is None else voiced.code2wav_s,
-            late_s=max(0.0, now_s - self._arrived_s - UNIT_S),
+            unit_s=self.age_s(now_s),
+            late_s=max(0.0, now_s - self.deadline_s),
         )

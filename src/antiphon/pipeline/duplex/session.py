@@ -94,11 +94,13 @@ class UnitFinished:
     num_codec_frames: int
     context_tokens: int  # of the session
     has_rebuilt_talker: bool  # the talker's context was full and was rebuilt
-    text_s: float | None  # from the unit's coming until its text, None without
+    decision_s: float  # from the unit's coming until it was known whether it speaks
+    text_s: float | None  # until its text, None without
     audio_s: float | None
     thinker_s: float
     talker_s: float
     code2wav_s: float
+    unit_s: float  # from the unit's coming to its end
     late_s: float  # behind the second that the unit had
 
 

@@ -6,7 +6,7 @@ unit's input, in one launch with it, unless the context must be shortened in bet
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from antiphon.engine.context_window import ContextWindow, Cut, Unit
@@ -42,7 +42,13 @@ class UnitFeed:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What became of a unit."""
+    """What became of a unit; the first fields as `UnitWritten` has them.
+
+    Attributes:
+        was_told: whether it speaks was said before.
+        is_cut_off: a cancel came while it ran; nothing of it is wanted.
+        resets_voice: the turn was ended so that the unit could listen.
+    """
 
     unit: SessionUnit
     ids: tuple[int, ...]
@@ -52,6 +58,8 @@ class UnitResult:
     ends_turn: bool
     closed_turn: bool
     num_input_tokens: int
+    was_told: bool
+    is_cut_off: bool
     resets_voice: bool
 
 
@@ -63,6 +71,8 @@ class _Running:
     num_orphans: int
     kind: str
     decided: list[int] = field(default_factory=list)
+    was_told: bool = False
+    is_cut_off: bool = False
 
 
 class ThinkerSession:
@@ -88,7 +98,6 @@ class ThinkerSession:
         self._running: _Running | None = None
         self._num_finished = 0
         self._num_orphans = 0
-        self._must_close = False
         self._cut: Cut | None = None
 
     @property
@@ -96,11 +105,6 @@ class ThinkerSession:
         """The one that runs."""
         assert self._running is not None
         return self._running.unit
-
-    @property
-    def has_decided(self) -> bool:
-        """Whether the running unit was told to speak."""
-        return self._running is not None and bool(self._running.decided)
 
     @property
     def is_running(self) -> bool:
@@ -112,13 +116,19 @@ class ThinkerSession:
         assert self._cut is not None
         return self._cut
 
-    def cancel(self, epoch: int) -> bool:
-        """What is being said is cut off. Returns whether its voice must be reset now; else that comes with the unit."""
-        self.epoch = epoch
+    def cancel(self, epoch: int) -> None:
+        """What is being said is cut off: an open turn is ended once, by the running unit or in front of the next."""
+        self.epoch = max(self.epoch, epoch)
         if self._running is not None:
-            self._must_close = True
-            return False
-        return self._close_turn()
+            self._running.is_cut_off = True
+        elif self.is_turn_open:
+            self.is_turn_open = False
+            if self.pending:  # the end of the last unit, which is still the newest
+                self.window.lengthen_last(1)
+            else:
+                self._num_orphans += 1
+            self.pending = (self._special.turn_eos, *self.pending)
+            self.length += 1
 
     def num_needed(self, unit: SessionUnit, num_image_rows: int) -> int:
         """Positions that *unit* and its longest answer take behind what is there."""
@@ -147,7 +157,7 @@ class ThinkerSession:
         self.length += num_input
         self.pending = ()
         # A unit that came before a cancel is still heard; its answer is not wanted any more.
-        listens = unit.force_listen or unit.epoch != self.epoch
+        listens = unit.force_listen or unit.epoch < self.epoch
         self.phase = Phase.LISTENING if listens else Phase.DECIDING
         return UnitFeed(tuple(ids), audio_start, tuple(image_starts), closes_turn)
 
@@ -166,29 +176,33 @@ class ThinkerSession:
         )
 
     def take(self, output: ThinkerOutput) -> bool:
-        """Note what was drawn for the running unit; returns whether that is the first news of it."""
-        assert self._running is not None
-        is_first = not self._running.decided
-        self._running.decided += output.new_ids
+        """Note what was drawn for the running unit; returns whether it is certain from now on that it speaks."""
+        running = self._running
+        assert running is not None
+        running.decided += output.new_ids
         self.is_turn_open = output.is_turn_open
-        return is_first and bool(self._running.decided)
+        # Behind the end of a turn a unit may still listen.
+        if running.was_told or all(token == self._special.turn_eos for token in running.decided):
+            return False
+        running.was_told = True
+        return True
 
     def finish(self, terminator: int | None) -> UnitResult:
         """The unit's turn has ended, by *terminator*; None: it only listened."""
         running, special = self._running, self._special
         assert running is not None
-        closed_turn = False
-        decided = tuple(running.decided)
-        if terminator is None:
-            terminator = special.listen
-            if self.is_turn_open:  # the turn is closed for the user, as the reference does for a forced listen
-                decided, closed_turn = (special.turn_eos,), True
-                self.is_turn_open = False
-                self.pending = (special.turn_eos,)
-        collected = decided[1:] if running.decided else ()
-        self.pending += (terminator, special.unit_end)
+        is_forced = terminator is None
+        terminator = special.listen if terminator is None else terminator
+        decided, collected = tuple(running.decided), tuple(running.decided[1:])
+        closes_turn = self.is_turn_open and (is_forced or running.is_cut_off)
+        self.pending = (terminator, special.unit_end)
+        if closes_turn:
+            decided += (special.turn_eos,)
+            self.pending = (special.turn_eos, *self.pending)
+            self.is_turn_open = False
         self.length += len(decided) + 2
         is_listen = terminator == special.listen
+        has_ended_turn = bool(decided) and decided[-1] == special.turn_eos
         unit = Unit(
             id=self._num_finished,
             length=self.length - running.start,
@@ -201,8 +215,6 @@ class ThinkerSession:
         self._num_finished += 1
         self._running = None
         self._cut = self.window.add(unit, self.length)
-        was_cut_off = self._must_close and self._close_turn()
-        self._must_close = False
         self.phase = Phase.IDLE if self._cut is None else Phase.CLOSING
         return UnitResult(
             unit=running.unit,
@@ -210,10 +222,12 @@ class ThinkerSession:
             decided_ids=decided,
             terminator=terminator,
             is_listen=is_listen,
-            ends_turn=bool(decided) and decided[-1] == special.turn_eos and not is_listen,
-            closed_turn=closed_turn,
+            ends_turn=has_ended_turn and not is_listen,
+            closed_turn=has_ended_turn and is_listen,
             num_input_tokens=running.num_input,
-            resets_voice=closed_turn or was_cut_off,
+            was_told=running.was_told,
+            is_cut_off=running.is_cut_off,
+            resets_voice=closes_turn and is_forced,
         )
 
     def take_pending(self) -> tuple[tuple[int, ...], bool]:
@@ -228,19 +242,6 @@ class ThinkerSession:
         self._cut = None
         self.phase = Phase.IDLE
         return before - self.length
-
-    def _close_turn(self) -> bool:
-        """End an open turn in front of the last unit's end; the row counts with the next unit."""
-        if not self.is_turn_open:
-            return False
-        self.is_turn_open = False
-        self.pending = (self._special.turn_eos, *self.pending)
-        self.length += 1
-        if self._cut is not None and self.phase is not Phase.CLOSING and self.phase is not Phase.CUTTING:
-            tail = (self._cut.tail[0], self._cut.tail[1] + 1)
-            self._cut = replace(self._cut, tail=tail, length=self._cut.length + 1)
-        self._num_orphans += 1
-        return True
 
     def _accepts(self, ids: tuple[int, ...]) -> bool:
         assert self.start.max_unit_chars is not None

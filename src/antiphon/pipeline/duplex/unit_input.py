@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from antiphon.audio.mel import REDUNDANCY_FRAMES, MelChunk, StreamingMel, UnitSamples
+from antiphon.audio.mel import REDUNDANCY_FRAMES, UNIT_SAMPLES, MelChunk, StreamingMel, UnitSamples
 from antiphon.config.checkpoint import ImageConfig
 from antiphon.core.errors import MediaError
 from antiphon.pipeline.messages import UnitImage
@@ -37,8 +37,10 @@ class UnitReader:
         """The next unit: *samples* [16000] at 16 kHz and at most a frame and its composite.
 
         Raises:
-            MediaError: values that are not finite, too few samples, or too many frames; the unit is not taken.
+            MediaError: not a second, values that are not finite, or too many frames; the unit is not taken.
         """
+        if samples.shape != (UNIT_SAMPLES,):
+            raise MediaError(f"a unit's audio has the shape {samples.shape}; expected ({UNIT_SAMPLES},)")
         if not np.isfinite(samples).all():
             raise MediaError("a unit's audio holds values that are not finite; check how it was decoded")
         if len(frames) > len(_MAX_SLICES):
@@ -53,6 +55,5 @@ class UnitReader:
         )
         self._samples.append(samples)
         taken = self._samples.take()
-        if taken is None:
-            raise MediaError(f"a unit needs {self._samples.required} samples; {len(self._samples)} are there")
+        assert taken is not None  # zeros stand in for what the first unit lacks
         return PreparedUnit(self._mel.push(taken), images)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from antiphon.config.deploy import DeployConfig
+from antiphon.engine.counters import Observation
 from antiphon.pipeline.encoding import MessageEncoding
 from antiphon.pipeline.messages import MESSAGES
 from antiphon.pipeline.voice_book import PreparedVoice
@@ -137,10 +138,11 @@ class EdgeBroken:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """Gauges are `stage.gauge`; counters as `Counters.snapshot`."""
+    """Gauges are `stage.gauge`; counters as `Counters.snapshot`; observations are those since the last answer."""
 
     gauges: dict[str, float]
     counters: dict[str, int]
+    observations: tuple[Observation, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,16 @@
 """The producer's side of an edge: a bounded queue and the thread that sends, so that the device loop never waits."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from queue import Full, Queue
 
 from antiphon.core.errors import AntiphonError, CapacityError
+from antiphon.engine.counters import Counters
 from antiphon.pipeline.connectors.connector import ConnectorClosedError, Outlet
-from antiphon.pipeline.messages import SpokenPiece, StagePiece
+from antiphon.pipeline.hand_overs import note_sent
+from antiphon.pipeline.messages import HandOver, SpokenPiece, SpokenUnit, StagePiece
 
 _MAX_PIECES = 1024
 
@@ -19,6 +22,7 @@ class EdgeSender:
         outlet: used by the sending thread only.
         timeout_s: how long one piece may wait for room at the consumer.
         fail: told which piece did not arrive, and why; called on the sending thread.
+        counters: where hand-overs are noted.
     """
 
     def __init__(
@@ -28,12 +32,14 @@ class EdgeSender:
         *,
         timeout_s: float,
         fail: Callable[[StagePiece, AntiphonError], None],
+        counters: Counters | None = None,
     ) -> None:
         self._edge = edge
         self._outlet = outlet
         self._timeout_s = timeout_s
         self._fail = fail
-        self._pieces: Queue[StagePiece | None] = Queue(_MAX_PIECES)
+        self._counters = Counters() if counters is None else counters
+        self._pieces: Queue[tuple[StagePiece, float] | None] = Queue(_MAX_PIECES)
         self._closed: ConnectorClosedError | None = None
         self._thread = threading.Thread(target=self._run, name=f"antiphon-edge-{edge}", daemon=True)
         self._thread.start()
@@ -48,7 +54,7 @@ class EdgeSender:
         if self._closed is not None:
             raise self._closed
         try:
-            self._pieces.put_nowait(piece)
+            self._pieces.put_nowait((piece, time.monotonic()))
         except Full:
             raise CapacityError(
                 f"edge {self._edge}: {_MAX_PIECES} pieces wait already; the next stage is too slow"
@@ -65,15 +71,18 @@ class EdgeSender:
                 self._pieces.get_nowait()
 
     def _run(self) -> None:
-        while (piece := self._pieces.get()) is not None:
+        while (waiting := self._pieces.get()) is not None:
+            piece, queued_s = waiting
             if self._closed is not None:
                 self._fail(piece, self._closed)
                 continue
             try:
-                if isinstance(piece, SpokenPiece) and piece.ready is not None:
+                if isinstance(piece, (SpokenPiece, SpokenUnit)) and piece.ready is not None:
                     piece.ready.wait()
                     piece = replace(piece, ready=None)
-                self._outlet.put(piece, timeout_s=self._timeout_s)
+                start_s = time.monotonic()
+                self._outlet.put(replace(piece, way=HandOver(queued_s, start_s)), timeout_s=self._timeout_s)
+                note_sent(self._counters, piece, self._edge, took_s=time.monotonic() - start_s)
             except ConnectorClosedError as error:
                 self._closed = error
                 self._fail(piece, error)

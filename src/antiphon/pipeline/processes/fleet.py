@@ -3,11 +3,13 @@
 Time and processes come in from outside, so every course of events can be played in a test.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from antiphon.core.errors import AntiphonError, EngineError, StateError, error_class
+from antiphon.engine.counters import MAX_OBSERVATIONS, Observation
 from antiphon.pipeline.messages import FrontMessage, RequestOutput, WorkerDied
 from antiphon.pipeline.processes.control import (
     AskStatus,
@@ -58,6 +60,7 @@ class Fleet:
 
     Attributes:
         outputs: for the front, in order; whoever owns the fleet empties it.
+        observations: what each worker noted; as *outputs*, but the oldest go when nobody takes them.
         has_been_ready: all workers were ready once; from then on the dead are replaced.
         start_error: why that cannot be reached.
     """
@@ -82,6 +85,7 @@ class Fleet:
         self.records = {plan.name: WorkerRecord(plan) for plan in layout.workers}
         self.desk = RequestDesk(layout, silence_s=settings.input_wait_timeout_s)
         self.outputs: list[FrontMessage] = []
+        self.observations: deque[tuple[str, Observation]] = deque(maxlen=MAX_OBSERVATIONS)
         self.has_been_ready = False
         self.start_error: AntiphonError | None = None
 
@@ -154,6 +158,7 @@ class Fleet:
                 self.outputs.append(message)
         elif isinstance(message, Status):
             record.status = message
+            self.observations += ((record.plan.name, item) for item in message.observations)
         elif isinstance(message, InletOpened):
             self._obey(self._wiring.inlet_opened(message))
         elif isinstance(message, OutletOpened):

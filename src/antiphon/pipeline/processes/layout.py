@@ -42,6 +42,11 @@ class Layout:
     def worker(self, name: str) -> WorkerPlan:
         return next(worker for worker in self.workers if worker.name == name)
 
+    def replica(self, stage: str, worker: str) -> int:
+        """The number of *worker* among those that hold *stage*; 0 for one that does not."""
+        names = [plan.name for plan in self.workers if stage in plan.stages]
+        return names.index(worker) if worker in names else 0
+
     def next_stage(self, stage: str) -> str | None:
         index = self.stages.index(stage) + 1
         return self.stages[index] if index < len(self.stages) else None

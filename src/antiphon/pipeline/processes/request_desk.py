@@ -2,7 +2,8 @@
 
 Invariant: a request is bound from its first command until all stages that were given work have said their last word, it
 failed, it was aborted, a worker it uses died, or nothing was heard of it for too long. Then every worker it used is
-told.
+told. A session is a request that ends in one of the last four ways only; it is expected to say something from a unit
+that was sent until what came of it.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,11 @@ from antiphon.pipeline.messages import (
     Command,
     RequestFailed,
     RequestOutput,
+    SessionCancel,
+    SessionCommand,
+    SessionOpened,
+    SessionOutput,
+    SessionStart,
     SessionTalk,
     SpeechEnd,
     SpeechSamples,
@@ -21,6 +27,9 @@ from antiphon.pipeline.messages import (
     TalkerRequest,
     TextEnd,
     ThinkerRequest,
+    UnitRefused,
+    UnitVoiced,
+    UnitWritten,
     VoiceRequest,
 )
 from antiphon.pipeline.processes.control import Release, Route
@@ -59,10 +68,17 @@ class RequestDesk:
     def knows(self, request_id: str) -> bool:
         return self._router.binding(request_id) is not None
 
+    def worker_of(self, request_id: str, stage: str) -> str | None:
+        """The worker whose *stage* has this request; None once it is over."""
+        binding = self._router.binding(request_id)
+        return None if binding is None else binding.workers.get(stage)
+
     def expects(self, message: RequestOutput) -> bool:
-        """Whether *message* is about a request under way, in its present epoch."""
+        """Whether *message* is about a request under way, in its present epoch; of a session's the front knows."""
         binding = self._router.binding(message.request_id)
-        return binding is not None and binding.epoch == message.epoch
+        if binding is None:
+            return False
+        return binding.is_session or binding.epoch == message.epoch
 
     def is_busy(self, worker: str) -> bool:
         """Whether a request that is under way uses *worker*."""
@@ -79,6 +95,7 @@ class RequestDesk:
             return self._end(request_id)
         stage = _stage_of(command)
         binding = self._router.bind(request_id, command.epoch, live)
+        binding.is_session = isinstance(command, SessionCommand)
         try:
             worker = self._router.use(request_id, stage, live)
         except NoReplicaError:
@@ -86,22 +103,30 @@ class RequestDesk:
                 self._forget(request_id)
             raise
         self._heard_at_s[request_id] = now_s
+        if isinstance(command, SessionCancel):
+            del self._heard_at_s[request_id]  # what was asked for is not wanted any more
         route = self._route(command, stage, worker, binding)
         return [(worker, command)] if route is None else [(worker, route), (worker, command)]
 
     def hear(self, message: RequestOutput, now_s: float) -> list[Letter]:
         """A stage has said something about an expected request; returns what follows for the workers."""
         request_id = message.request_id
+        binding = self._router.binding(request_id)
+        assert binding is not None
         if isinstance(message, RequestFailed):
             return self._end(request_id)
+        if isinstance(message, SessionOutput):
+            if _is_settled(message, binding):
+                self._heard_at_s.pop(request_id, None)
+            elif request_id in self._heard_at_s:
+                self._heard_at_s[request_id] = now_s
+            return []
         self._heard_at_s[request_id] = now_s
         ended = _ended_stage(message)
         if ended is None or not self._router.end_stage(request_id, ended):
             return []
-        binding = self._forget(request_id)
-        return (
-            [(worker, Release(request_id=request_id)) for worker in sorted(binding.used_workers())] if binding else []
-        )
+        self._forget(request_id)
+        return [(worker, Release(request_id=request_id)) for worker in sorted(binding.used_workers())]
 
     def bury(self, worker: str, reason: str) -> Endings:
         """*worker* is gone: the requests that were given work there are over."""
@@ -132,7 +157,7 @@ class RequestDesk:
     def end_all(self, reason: str) -> list[RequestFailed]:
         """The workers are gone, all of them."""
         failures = []
-        for request_id in list(self._heard_at_s):
+        for request_id in self._router.request_ids():
             binding = self._forget(request_id)
             if binding is not None and binding.used:
                 stage = next(name for name in self._layout.stages if name in binding.used)
@@ -142,7 +167,12 @@ class RequestDesk:
     def _route(self, command: Command, stage: str, worker: str, binding: Binding) -> Route | None:
         """How the stage's pieces get to the next one, if that is in another worker."""
         following = self._layout.next_stage(stage)
-        is_silent = isinstance(command, ThinkerRequest) and command.handoff is None
+        # The ways of a session are told once, by the commands that begin it.
+        is_silent = (isinstance(command, ThinkerRequest) and command.handoff is None) or (
+            isinstance(command, SessionCommand)
+            and not isinstance(command, SessionTalk)
+            and not (isinstance(command, SessionStart) and command.speaks)
+        )
         if following is None or is_silent or following not in binding.workers:
             return None
         consumer = binding.workers[following]
@@ -176,6 +206,13 @@ def _ended_stage(message: RequestOutput) -> str | None:
     if isinstance(message, SpeechEnd):
         return TALKER
     return CODE2WAV if isinstance(message, SpeechSamples) and message.is_last else None
+
+
+def _is_settled(message: SessionOutput, binding: Binding) -> bool:
+    """Whether nothing more is expected of the session until its next unit."""
+    if isinstance(message, UnitWritten):
+        return message.is_listen or TALKER not in binding.used
+    return isinstance(message, (SessionOpened, UnitVoiced, UnitRefused))
 
 
 def _failure(request_id: str, binding: Binding, stage: str, code: str, text: str) -> RequestFailed:

@@ -1,5 +1,6 @@
 """One worker as the supervisor knows it over all its lives: state, process, past deaths."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,6 +45,7 @@ class WorkerRecord:
     death_reason: str = ""  # known before it ended
     positions: dict[str, int] = field(default_factory=dict)
     status: Status = field(default_factory=lambda: Status(gauges={}, counters={}))
+    past_counters: Counter[str] = field(default_factory=Counter)  # of the lives before this one
 
     def fire(self, event: WorkerEvent) -> None:
         self.state = fire(self.state, event)
@@ -66,6 +68,8 @@ class WorkerRecord:
         assert self.process is not None
         manner = self.process.reap()
         self.process = None
+        self.past_counters.update(self.status.counters)
+        self.status = Status(gauges={}, counters={})
         return self.death_reason or f"died ({manner})"
 
     def next_pause_s(self, policy: RestartPolicy, now_s: float) -> float | None:

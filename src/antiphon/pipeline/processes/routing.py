@@ -16,10 +16,14 @@ class NoReplicaError(EngineError):
 
 @dataclass
 class Binding:
-    """Where a request's stages are. `used`: stages that were given work; `ended`: those of them that are finished."""
+    """Where a request's stages are. `used`: stages that were given work; `ended`: those of them that are finished.
+
+    The epoch of a session (`is_session`) rises while it lives; the binding has its first.
+    """
 
     workers: Mapping[str, str]  # stage to worker; a stage without a live worker is missing
     epoch: int
+    is_session: bool = False
     used: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
 
@@ -48,6 +52,9 @@ class Router:
     def loads(self) -> dict[str, int]:
         """Requests bound to each worker, whether it has been given work of them or not."""
         return dict(self._loads)
+
+    def request_ids(self) -> list[str]:
+        return list(self._bindings)
 
     def binding(self, request_id: str) -> Binding | None:
         return self._bindings.get(request_id)

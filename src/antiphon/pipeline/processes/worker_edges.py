@@ -1,13 +1,16 @@
 """The ends of edges that lie in one worker: where pieces come in, and which edge a request's pieces leave by."""
 
+import time
 from collections.abc import Callable, Sequence
 
 import zmq
 
 from antiphon.core.errors import AntiphonError, StateError
+from antiphon.engine.counters import Counters
 from antiphon.pipeline.connectors.connector import Inlet, Outlet
 from antiphon.pipeline.connectors.shared_memory import SharedMemoryInlet, SharedMemoryOutlet
 from antiphon.pipeline.connectors.zeromq import ZeroMQInlet, ZeroMQOutlet
+from antiphon.pipeline.hand_overs import note_received
 from antiphon.pipeline.messages import StagePiece
 from antiphon.pipeline.processes.control import (
     EdgeBroken,
@@ -26,9 +29,17 @@ class WorkerEdges:
     Args:
         put_timeout_s: how long a piece may wait for room at its consumer.
         fail: told which piece did not arrive, and why; from any thread.
+        counters: where hand-overs are noted.
     """
 
-    def __init__(self, *, put_timeout_s: float, fail: Callable[[StagePiece, AntiphonError], None]) -> None:
+    def __init__(
+        self,
+        *,
+        put_timeout_s: float,
+        fail: Callable[[StagePiece, AntiphonError], None],
+        counters: Counters | None = None,
+    ) -> None:
+        self._counters = Counters() if counters is None else counters
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._put_timeout_s = put_timeout_s
         self._fail = fail
@@ -60,7 +71,9 @@ class WorkerEdges:
             )
         except AntiphonError as error:
             return EdgeBroken(edge=order.edge, generation=order.generation, message=str(error))
-        self._senders[order.edge] = EdgeSender(order.edge, outlet, timeout_s=self._put_timeout_s, fail=self._fail)
+        self._senders[order.edge] = EdgeSender(
+            order.edge, outlet, timeout_s=self._put_timeout_s, fail=self._fail, counters=self._counters
+        )
         return OutletOpened(edge=order.edge, generation=order.generation)
 
     def descriptors(self) -> list[int]:
@@ -70,14 +83,20 @@ class WorkerEdges:
         """Hand everything that has arrived to *take*; returns the edges that brought what is no message."""
         broken = []
         for edge, (generation, inlet) in list(self._inlets.items()):
+            arrived_s = time.monotonic()
             try:
                 messages = inlet.get()
             except StateError as error:
                 broken.append(EdgeBroken(edge=edge, generation=generation, message=str(error)))
                 self._close_inlet(edge)
                 continue
+            unpack_s = (time.monotonic() - arrived_s) / max(1, len(messages))
             for message in messages:
-                take(_piece(message))
+                piece, start_s = _piece(message), time.monotonic()
+                take(piece)
+                if piece.way is not None:
+                    took_s = unpack_s + time.monotonic() - start_s
+                    note_received(self._counters, piece.way, edge, arrived_s=arrived_s, took_s=took_s)
             if inlet.is_closed:
                 self._close_inlet(edge)
         return broken

@@ -201,7 +201,8 @@ class Worker:
             self._start(message)
         elif isinstance(message, AskStatus):
             gauges = self._loop.snapshot() if self._loop is not None else {}
-            self._send(Status(gauges=gauges, counters=self._counters.snapshot()))
+            counters = self._counters
+            self._send(Status(gauges=gauges, counters=counters.snapshot(), observations=counters.take_observations()))
         else:
             self._handle_wiring(message)
 
@@ -226,9 +227,14 @@ class Worker:
             if built.ranks is not None:
                 self._ranks = built.ranks
                 built.ranks.watch(partial(self._lose_rank, order.stages))
-            edges = WorkerEdges(put_timeout_s=order.put_timeout_s, fail=self._fail)
+            edges = WorkerEdges(put_timeout_s=order.put_timeout_s, fail=self._fail, counters=built.counters)
             others = [stage for stage in (TALKER, CODE2WAV) if stage not in order.stages]
-            loop = DeviceLoop(built.stages, self._emit, outlets={stage: partial(edges.send, stage) for stage in others})
+            loop = DeviceLoop(
+                built.stages,
+                self._emit,
+                outlets={stage: partial(edges.send, stage) for stage in others},
+                counters=built.counters,
+            )
             loop.warm_up(self._report)
         except AntiphonError as error:
             self._send(StartFailed(code=error.code, message=str(error)))

@@ -3,8 +3,9 @@
 Duplex sessions are the business of `Code2WavSessions`, over the same engine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import torch
 
@@ -49,18 +50,24 @@ class Code2WavStage:
         engine: voices the chunks.
         device: where voices are put.
         default_voice: made ready in the warm-up; None: every voice is made ready by its first request.
+        clock: seconds.
     """
 
     name = CODE2WAV
 
     def __init__(
-        self, engine: VocoderEngine, *, device: torch.device, default_voice: PreparedVoice | None = None
+        self,
+        engine: VocoderEngine,
+        *,
+        device: torch.device,
+        default_voice: PreparedVoice | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._engine = engine
         self._device = device
         self._default_voice = default_voice
         self._voicings: dict[str, _Voicing] = {}
-        self._sessions = Code2WavSessions(engine, self._make_known)
+        self._sessions = Code2WavSessions(engine, self._make_known, clock=clock)
         self._outputs: list[StageOutput] = []
 
     @property

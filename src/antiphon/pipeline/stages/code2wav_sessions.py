@@ -22,9 +22,10 @@ CODE2WAV = "code2wav"
 
 @dataclass
 class _Voicing:
-    """A unit whose chunks are under way."""
+    """A unit whose chunks are under way, in the stream of its turn (None: it has no chunks)."""
 
     unit: UnitCodes
+    stream_id: str | None
     num_left: int
     began_s: float
     pieces: list[NDArray[np.float32]] = field(default_factory=list)
@@ -32,14 +33,20 @@ class _Voicing:
 
 @dataclass
 class _Speaker:
-    """A session's voice. `stream_id` None: no turn has begun, or the last has ended."""
+    """A session's voice.
+
+    Attributes:
+        stream_id: of the turn under way; None: none has begun since the last one ended.
+        streams: of all turns that still sound.
+        awaits_first: the turn has chunks, and none is voiced yet.
+    """
 
     request: SessionVoice
     stream_id: str | None = None
+    streams: set[str] = field(default_factory=set)
     num_turns: int = 0
     units: deque[_Voicing] = field(default_factory=deque)
-    num_pushed: int = 0  # chunks of the turn
-    num_voiced: int = 0
+    awaits_first: bool = False
 
 
 class Code2WavSessions:
@@ -74,7 +81,7 @@ class Code2WavSessions:
     @property
     def waits_for_first(self) -> bool:
         """Whether somebody's turn has chunks, and none is voiced yet."""
-        return any(speaker.num_pushed and not speaker.num_voiced for speaker in self._speakers.values())
+        return any(speaker.awaits_first for speaker in self._speakers.values())
 
     def start(self, request: SessionVoice) -> None:
         """Raises AntiphonError: the voice cannot be used."""
@@ -86,19 +93,19 @@ class Code2WavSessions:
         speaker = self._speakers.get(unit.request_id)
         if speaker is None:
             return
-        if unit.resets_voice:
-            self._reset(speaker)
+        if unit.resets_voice and unit.ends_turn:
+            self._drop(speaker)
             return
         if unit.chunks and speaker.stream_id is None:
-            self._open(speaker)
-        speaker.units.append(_Voicing(unit, len(unit.chunks), self._clock()))
+            self._open(speaker, unit.deadline_s)
+        if not unit.resets_voice:
+            speaker.units.append(_Voicing(unit, speaker.stream_id, len(unit.chunks), self._clock()))
         for index, codes in enumerate(unit.chunks):
             assert speaker.stream_id is not None
-            is_last = unit.ends_turn and index == len(unit.chunks) - 1
-            self._engine.push(speaker.stream_id, codes, is_last=is_last)
-            speaker.num_pushed += 1
-        if unit.ends_turn and speaker.stream_id is not None:
+            self._engine.push(speaker.stream_id, codes, is_last=unit.ends_turn and index == len(unit.chunks) - 1)
+        if (unit.ends_turn or unit.resets_voice) and speaker.stream_id is not None:
             self._engine.close_input(speaker.stream_id)
+            speaker.stream_id = None
         self._release(speaker)
 
     def abort(self, request_id: str) -> bool:
@@ -106,7 +113,7 @@ class Code2WavSessions:
         speaker = self._speakers.pop(request_id, None)
         if speaker is None:
             return False
-        self._drop_stream(speaker)
+        self._drop(speaker)
         return True
 
     def take(self, output: SpeechOutput) -> None:
@@ -115,45 +122,41 @@ class Code2WavSessions:
         if output.finish_reason == "error":
             self._fail(speaker, output.error or "code2wav gave the session up")
             return
+        voicing = next((item for item in speaker.units if item.stream_id == output.stream_id and item.num_left), None)
         # The end of a stream may come by itself, behind its last samples.
-        voicing = next((voicing for voicing in speaker.units if voicing.num_left), None)
         if voicing is not None and (len(output.samples) or output.finish_reason is None):
             voicing.pieces.append(output.samples)
             voicing.num_left -= 1
-            speaker.num_voiced += 1
+            speaker.awaits_first = False
         if output.finish_reason is not None:
-            self._forget_stream(speaker)
+            self._forget(speaker, output.stream_id)
         self._release(speaker)
 
     def snapshot(self) -> dict[str, float]:
         return {"sessions": len(self._speakers), "session_turns": len(self._of_stream)}
 
-    def _open(self, speaker: _Speaker) -> None:
+    def _open(self, speaker: _Speaker, deadline_s: float) -> None:
+        """Begin a turn whose first samples are due at *deadline_s*."""
         request = speaker.request
         speaker.stream_id = f"{request.request_id}/{speaker.num_turns}"
         speaker.num_turns += 1
-        speaker.num_pushed = speaker.num_voiced = 0
         self._add_voice(request)  # it may have left since the last turn
-        self._engine.admit(
-            SpeechJob(speaker.stream_id, request.epoch, request.voice_key, request.seed, request.deadline_s)
-        )
+        self._engine.admit(SpeechJob(speaker.stream_id, request.epoch, request.voice_key, request.seed, deadline_s))
+        speaker.streams.add(speaker.stream_id)
         self._of_stream[speaker.stream_id] = speaker
+        speaker.awaits_first = True
 
-    def _reset(self, speaker: _Speaker) -> None:
-        """What was to be voiced is not wanted; the next chunk begins a new stream."""
+    def _drop(self, speaker: _Speaker) -> None:
+        """Nothing that was to be voiced is wanted any more."""
         speaker.units.clear()
-        self._drop_stream(speaker)
+        speaker.stream_id, speaker.awaits_first = None, False
+        for stream_id in sorted(speaker.streams):
+            self._engine.abort(stream_id)
+            self._forget(speaker, stream_id)
 
-    def _drop_stream(self, speaker: _Speaker) -> None:
-        if speaker.stream_id is not None:
-            self._engine.abort(speaker.stream_id)
-        self._forget_stream(speaker)
-
-    def _forget_stream(self, speaker: _Speaker) -> None:
-        if speaker.stream_id is not None:
-            del self._of_stream[speaker.stream_id]
-        speaker.stream_id = None
-        speaker.num_pushed = speaker.num_voiced = 0
+    def _forget(self, speaker: _Speaker, stream_id: str) -> None:
+        speaker.streams.discard(stream_id)
+        del self._of_stream[stream_id]
 
     def _release(self, speaker: _Speaker) -> None:
         """Report the units that are complete, in order."""
@@ -185,5 +188,4 @@ class Code2WavSessions:
                 message=message,
             )
         )
-        self._forget_stream(speaker)
         self.abort(request.request_id)

@@ -5,6 +5,7 @@ Duplex sessions are the business of `TalkerSessions`, over the same engine.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 
 from antiphon.core.errors import AntiphonError, EngineError
 from antiphon.core.handoff import Handoff
@@ -50,16 +51,24 @@ class TalkerStage:
         engine: draws the codes.
         stream: the engine's.
         is_chunked: hand chunks on while a turn is drawn; otherwise all of them at its end.
+        clock: seconds.
     """
 
     name = TALKER
 
-    def __init__(self, engine: CodecEngine, *, stream: DeviceStream, is_chunked: bool = True) -> None:
+    def __init__(
+        self,
+        engine: CodecEngine,
+        *,
+        stream: DeviceStream,
+        is_chunked: bool = True,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._engine = engine
         self._stream = stream
         self._is_chunked = is_chunked
         self._speeches: dict[str, _Speech] = {}
-        self._sessions = TalkerSessions(engine, stream=stream, always_flushes=UNIFIED_RULES.always_flushes)
+        self._sessions = TalkerSessions(engine, stream=stream, always_flushes=UNIFIED_RULES.always_flushes, clock=clock)
         self._outputs: list[StageOutput] = []
 
     @property

@@ -30,7 +30,10 @@ TALKER_CONTEXT = "talker_context_exceeded"
 
 @dataclass
 class _Talk:
-    """A session's speech. Invariant: the engine has the condition of `speaking`, and of no other unit."""
+    """A session's speech. Invariant: the engine has the condition of `speaking`, and of no other unit.
+
+    `generation` counts the jobs that the engine has had of it; what an older one still says is dropped.
+    """
 
     request: SessionTalk
     buffer: CodeBuffer = field(default_factory=CodeBuffer)
@@ -40,6 +43,7 @@ class _Talk:
     has_rolled_over: bool = False
     is_turn_start: bool = True
     is_admitted: bool = False
+    generation: int = 0
     began_s: float = 0.0
 
 
@@ -74,7 +78,11 @@ class TalkerSessions:
     def extend(self, unit: SpokenUnit) -> None:
         """Speak *unit* after those before it; one of a session that has ended is ignored."""
         talk = self._talks.get(unit.request_id)
-        if talk is not None:
+        if talk is None:
+            return
+        if unit.resets_voice and unit.ends_turn:
+            self._cut_off(talk, unit)
+        else:
             talk.waiting.append(unit)
             self._go_on(talk)
 
@@ -88,7 +96,7 @@ class TalkerSessions:
     def take(self, output: TalkerOutput) -> None:
         """News of a session's job."""
         talk = self._talks.get(output.seq_id)
-        if talk is None:
+        if talk is None or output.epoch != talk.generation:
             return
         if output.finish_reason == "context":
             self._give_unit_up(talk)
@@ -113,10 +121,26 @@ class TalkerSessions:
         while talk.speaking is None and talk.waiting:
             unit = talk.waiting.popleft()
             if unit.resets_voice:
-                talk.buffer.reset()
-                self._say(UnitCodes, talk, unit, chunks=(), ends_turn=False, resets_voice=True)
+                self._reset_voice(talk, unit)
             else:
                 self._speak(talk, unit)
+
+    def _cut_off(self, talk: _Talk, unit: SpokenUnit) -> None:
+        """Nothing of the turn is wanted any more; the next unit begins another."""
+        talk.waiting.clear()
+        if talk.is_admitted and (talk.speaking is not None or not talk.is_turn_start):
+            self._engine.abort(talk.request.request_id)
+            self._forget_job(talk)
+        self._reset_voice(talk, unit)
+
+    def _reset_voice(self, talk: _Talk, unit: SpokenUnit) -> None:
+        talk.buffer.reset()
+        self._say(UnitCodes, talk, unit, chunks=(), ends_turn=unit.ends_turn, resets_voice=True)
+
+    def _forget_job(self, talk: _Talk) -> None:
+        """The engine's job is over, and with it the turn."""
+        talk.speaking, talk.is_admitted, talk.is_turn_start = None, False, True
+        talk.generation += 1
 
     def _speak(self, talk: _Talk, unit: SpokenUnit) -> None:
         talk.speaking, talk.codes, talk.has_rolled_over, talk.began_s = unit, [], False, self._clock()
@@ -132,6 +156,7 @@ class TalkerSessions:
                     has_text_eos=False,
                     is_last=False,
                     ends_turn=unit.ends_turn,
+                    deadline_s=unit.deadline_s,
                     ready=unit.ready,
                 ),
             )
@@ -145,11 +170,10 @@ class TalkerSessions:
         self._engine.admit(
             TalkerJob(
                 seq_id=request.request_id,
-                epoch=request.epoch,
+                epoch=talk.generation,
                 sampling=code_sampling(request.sampling),
-                seed=request.seed,
+                seed=(request.seed + talk.generation) % 2**63,  # a job's draws count from 0
                 mode=TalkerMode.UNIT,
-                deadline_s=request.deadline_s,
                 is_greedy=request.sampling.temperature == 0.0,
             )
         )
@@ -170,13 +194,20 @@ class TalkerSessions:
             has_rolled_over=talk.has_rolled_over,
             talker_s=self._clock() - talk.began_s,
         )
-        self._say(UnitCodes, talk, unit, chunks=tuple(chunk.codes for chunk in chunks), ends_turn=unit.ends_turn)
+        self._say(
+            UnitCodes,
+            talk,
+            unit,
+            chunks=tuple(chunk.codes for chunk in chunks),
+            ends_turn=unit.ends_turn,
+            deadline_s=unit.deadline_s,
+        )
 
     def _give_unit_up(self, talk: _Talk) -> None:
         """The unit that was to be spoken fits no context: it fails, and the next one begins a turn."""
         unit = talk.speaking
         assert unit is not None
-        talk.speaking, talk.is_admitted, talk.is_turn_start = None, False, True
+        self._forget_job(talk)
         talk.buffer.reset()
         self._say(
             UnitRefused,
@@ -185,7 +216,7 @@ class TalkerSessions:
             code=TALKER_CONTEXT,
             message=f"{len(unit.ids)} tokens of one unit do not fit the talker's context; lower max_tokens",
         )
-        self._say(UnitCodes, talk, unit, chunks=(), ends_turn=False, resets_voice=True)
+        self._say(UnitCodes, talk, unit, chunks=(), ends_turn=True, resets_voice=True)
         self._go_on(talk)
 
     def _fail(self, talk: _Talk, message: str, *, code: str = EngineError.code) -> None:

@@ -36,6 +36,8 @@ from antiphon.pipeline.stage_sampling import text_sampling
 from antiphon.pipeline.stages.thinker_sessions import ThinkerSessions
 from antiphon.prompt.tokenizer import Tokenizer
 
+BEHIND_SESSIONS = 1  # priority of requests: a unit of a session has but its own second
+
 
 class TextEngine(Protocol):
     """What the stage drives; `ThinkerEngine` is one."""
@@ -207,6 +209,7 @@ class ThinkerStage:
             sampling=text_sampling(request.sampling, seed=request.seed, end_ids=self._end_ids),
             wants_hidden=request.handoff is not None,
             deadline_s=request.deadline_s,
+            priority=BEHIND_SESSIONS,
         )
 
     def _take(self, reply: _Reply, output: ThinkerOutput) -> None:

@@ -13,11 +13,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from antiphon.core.errors import AntiphonError, ContextLengthError, EngineError, StateError
+from antiphon.core.errors import AntiphonError, CapacityError, ContextLengthError, EngineError
 from antiphon.engine.audio_messages import AudioRows, AudioStep
 from antiphon.engine.context_window import Cut
 from antiphon.engine.device_stream import DeviceStream
-from antiphon.engine.thinker_messages import MediaRows, ThinkerJob, ThinkerOutput, ThinkerPiece, TurnEnd
+from antiphon.engine.thinker_messages import MediaRows, ThinkerJob, ThinkerOutput, ThinkerPiece
 from antiphon.pipeline.duplex.thinker_session import Phase, ThinkerSession, UnitResult
 from antiphon.pipeline.messages import (
     RequestFailed,
@@ -37,6 +37,7 @@ from antiphon.prompt.duplex_markup import DEFAULT_PREVIOUS_MARKER
 from antiphon.prompt.tokenizer import Tokenizer
 
 THINKER = "thinker"
+MAX_WAITING_UNITS = 64  # of one session
 
 
 class SessionEngine(Protocol):
@@ -57,6 +58,15 @@ class AudioStreams(Protocol):
     def close(self, stream_id: str) -> None: ...
     def warm_up(self, report: Callable[[str], None]) -> None: ...
     def snapshot(self) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """A unit that fits into its session's context, its pictures encoded."""
+
+    live: "_Live"
+    unit: SessionUnit
+    images: list[Tensor]  # each [n, hidden]
 
 
 @dataclass
@@ -139,13 +149,19 @@ class ThinkerSessions:
     def unit(self, command: SessionUnit) -> None:
         """Queue a unit; one of a session that has ended is ignored."""
         live = self._live.get(command.request_id)
-        if live is not None:
+        if live is None:
+            return
+        if len(live.units) >= MAX_WAITING_UNITS:
+            self._refuse(command, CapacityError(f"{len(live.units)} units of the session wait already"))
+        else:
             live.units.append((command, self._clock()))
 
     def cancel(self, command: SessionCancel) -> None:
+        """Cut off what the session says, here and in the stages behind."""
         live = self._live.get(command.request_id)
-        if live is not None and live.session.cancel(command.epoch):
-            self._reset_voice(live.session)
+        if live is not None:
+            live.session.cancel(command.epoch)
+            self._reset_voice(live.session, ends_turn=True)
 
     def abort(self, request_id: str) -> bool:
         """End a session; False if it is none of ours."""
@@ -200,29 +216,48 @@ class ThinkerSessions:
         return bool(live.units) and live.session.phase is Phase.IDLE
 
     def _begin(self, starting: Sequence[_Live]) -> None:
-        fitting = []
-        for live in starting:
-            unit, live.arrived_s = live.units.popleft()
-            grids_rows = self._encode_images(unit)
-            needed = live.session.num_needed(unit, sum(map(len, grids_rows)))
-            if live.session.length + needed > self._max_positions:
-                self._refuse(unit, needed, live.session.length)
-            else:
-                fitting.append((live, unit, grids_rows))
-        if not fitting:
+        ready = [entry for live in starting if (entry := self._make_ready(live)) is not None]
+        if ready:
+            self._feed(ready)
+
+    def _make_ready(self, live: _Live) -> _Ready | None:
+        """The session's next unit; None if it is refused, or ends its session."""
+        unit, live.arrived_s = live.units.popleft()
+        try:
+            images = self._encode_images(unit)
+        except (AntiphonError, RuntimeError, ValueError) as error:  # torch says RuntimeError, whatever the cause
+            self._fail(unit.request_id, f"the pictures of a unit cannot be encoded: {error}")
+            return None
+        length = live.session.length
+        needed = live.session.num_needed(unit, sum(map(len, images)))
+        if length + needed <= self._max_positions:
+            return _Ready(live, unit, images)
+        left = f"{self._max_positions - length} of {self._max_positions} are left; choose a sliding window"
+        text = f"the session's context is full: a unit and its answer need {needed} positions, {left}"
+        self._refuse(unit, ContextLengthError(text))
+        return None
+
+    def _feed(self, ready: Sequence[_Ready]) -> None:
+        steps = [
+            AudioStep(
+                stream_id=unit.request_id,
+                mel=torch.from_numpy(unit.mel),
+                trim_front=unit.trim_front,
+                trim_end=unit.trim_end,
+            )
+            for unit in (entry.unit for entry in ready)
+        ]
+        try:
+            audio = self._streams.step(steps)
+        except AntiphonError as error:
+            if len(ready) == 1:
+                self._fail(ready[0].unit.request_id, str(error), code=error.code)
+            else:  # one is to blame, and the others must not feel it
+                for entry in ready:
+                    self._feed([entry])
             return
-        audio = self._streams.step(
-            [
-                AudioStep(
-                    stream_id=unit.request_id,
-                    mel=torch.from_numpy(unit.mel),
-                    trim_front=unit.trim_front,
-                    trim_end=unit.trim_end,
-                )
-                for _, unit, _ in fitting
-            ]
-        )
-        for (live, unit, images), rows in zip(fitting, audio.rows, strict=True):
+        for entry, rows in zip(ready, audio.rows, strict=True):
+            live, unit, images = entry.live, entry.unit, entry.images
             feed = live.session.begin(unit, [len(image) for image in images])
             live.rows = []
             is_deciding = live.session.phase is Phase.DECIDING
@@ -248,16 +283,8 @@ class ThinkerSessions:
             strips = [torch.from_numpy(image.strip).to(self._stream.device) for image in unit.images]
             return self._model.encode_images(strips, [image.grid for image in unit.images])
 
-    def _refuse(self, unit: SessionUnit, needed: int, length: int) -> None:
-        self._say(
-            UnitRefused,
-            unit.request_id,
-            unit.epoch,
-            number=unit.number,
-            code=ContextLengthError.code,
-            message=f"the session's context is full: a unit and its answer need {needed} positions, "
-            f"{self._max_positions - length} of {self._max_positions} are left; choose a sliding window",
-        )
+    def _refuse(self, unit: SessionUnit, error: AntiphonError) -> None:
+        self._say(UnitRefused, unit.request_id, unit.epoch, number=unit.number, code=error.code, message=str(error))
 
     def _extend(self, live: _Live, piece: ThinkerPiece) -> None:
         request_id = live.session.start.request_id
@@ -275,18 +302,13 @@ class ThinkerSessions:
             live.rows += output.hidden.unbind(0)
         if session.take(output):
             self._say(UnitDecided, unit.request_id, unit.epoch, number=unit.number, speaks=True)
-        has_decided = session.has_decided
-        if not output.has_ended_turn:
-            return
-        if output.finish_reason is TurnEnd.ABORT:
-            raise StateError(f"session {unit.request_id}: its unit was broken off")
-        result = session.finish(output.stop_id)
-        if not has_decided:
-            self._say(UnitDecided, unit.request_id, unit.epoch, number=unit.number, speaks=not result.is_listen)
-        self._report(live, result)
+        if output.has_ended_turn:
+            self._report(live, session.finish(output.stop_id))
 
     def _report(self, live: _Live, result: UnitResult) -> None:
         session, unit = live.session, result.unit
+        if not result.was_told:
+            self._say(UnitDecided, unit.request_id, unit.epoch, number=unit.number, speaks=not result.is_listen)
         self._say(
             UnitWritten,
             unit.request_id,
@@ -302,10 +324,10 @@ class ThinkerSessions:
             context_tokens=session.length,
             thinker_s=self._clock() - live.arrived_s,
         )
-        if session.start.speaks and not result.is_listen:
+        if session.start.speaks and not result.is_listen and not result.is_cut_off:
             self._hand_on(live, result)
         if result.resets_voice:
-            self._reset_voice(session)
+            self._reset_voice(session, ends_turn=False)
         live.rows = []
         if session.phase is Phase.CLOSING:
             ids, closes_turn = session.take_pending()
@@ -326,10 +348,11 @@ class ThinkerSessions:
             ids=result.ids,
             rows=stacked,
             ends_turn=result.ends_turn,
+            deadline_s=unit.deadline_s,
             ready=self._stream.fence(),
         )
 
-    def _reset_voice(self, session: ThinkerSession) -> None:
+    def _reset_voice(self, session: ThinkerSession, *, ends_turn: bool) -> None:
         if session.start.speaks:
             self._say(
                 SpokenUnit,
@@ -338,7 +361,7 @@ class ThinkerSessions:
                 number=-1,
                 ids=(),
                 rows=torch.empty(0, self._hidden_size),
-                ends_turn=False,
+                ends_turn=ends_turn,
                 resets_voice=True,
             )
 

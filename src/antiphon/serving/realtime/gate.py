@@ -4,6 +4,7 @@ import hmac
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -15,6 +16,10 @@ MAP_PROTOCOL = "map.realtime"
 _KEY_PREFIX = "openai-insecure-api-key."
 _MAX_ADDRESSES = 4096
 _WINDOW_S = 60.0
+_ORIGIN_TEXT = "this Origin is not allowed; list it in the setting allowed_origins (--allowed-origins)"
+_REMOTE_TEXT = (
+    "a client on another machine needs a key (--api-key), or a server that is open to all (--allowed-origins '*')"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Gate:
     def __init__(self, settings: RealtimeSettings) -> None:
         self._keys = settings.api_keys
         self._origins = settings.allowed_origins
+        self._is_open = ANY_ORIGIN in settings.allowed_origins
         self._max_handshakes = settings.max_handshakes_per_minute
         self._recent: OrderedDict[str, deque[float]] = OrderedDict()
 
@@ -40,7 +46,9 @@ class Gate:
         if self._is_flood(address, now_s):
             return Denial(429, "too_many_connections", "too many connections from this address; try again in a minute")
         if not self._is_known_origin(headers):
-            return Denial(403, "origin_not_allowed", "this Origin is not allowed; see the setting allowed_origins")
+            return Denial(403, "origin_not_allowed", _ORIGIN_TEXT)
+        if headers.get("origin") is None and not self._keys and not self._is_open and _is_remote(address):
+            return Denial(403, "origin_required", _REMOTE_TEXT)
         if self._keys and not self._has_key(headers, subprotocols):
             return Denial(401, "unauthorized", "a valid API key is needed")
         return None
@@ -55,10 +63,13 @@ class Gate:
         return any(found)
 
     def _is_known_origin(self, headers: Headers) -> bool:
+        """A page of the server's own address is known, unless that address is a name that anybody may point here:
+        without keys a hostile page would else only have to rebind its own name."""
         origin = headers.get("origin")
-        if origin is None or ANY_ORIGIN in self._origins or origin in self._origins:
+        if origin is None or self._is_open or origin in self._origins:
             return True
-        return bool(urlsplit(origin).netloc) and urlsplit(origin).netloc == headers.get("host")
+        netloc = _netloc(origin)
+        return bool(netloc) and netloc == headers.get("host") and (bool(self._keys) or _is_fixed(netloc))
 
     def _is_flood(self, address: str, now_s: float) -> bool:
         times = self._recent.setdefault(address, deque())
@@ -70,6 +81,32 @@ class Gate:
         if len(times) >= self._max_handshakes:
             return True
         times.append(now_s)
+        return False
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def _is_fixed(netloc: str) -> bool:
+    """Whether a host is a number or this machine's own name."""
+    try:
+        name = urlsplit(f"//{netloc}").hostname or ""
+        return name == "localhost" or ip_address(name) is not None
+    except ValueError:
+        return False
+
+
+def _is_remote(address: str) -> bool:
+    """Whether a peer is another machine. One that has no number came over a local socket."""
+    try:
+        peer = ip_address(address)
+        mapped = peer.ipv4_mapped if isinstance(peer, IPv6Address) else None
+        return not (mapped or peer).is_loopback
+    except ValueError:
         return False
 
 

@@ -1,6 +1,8 @@
 """All live sessions of this process: admission, opening, finding one to resume, draining."""
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from antiphon.core.errors import AntiphonError
 from antiphon.core.ids import IdSource
@@ -20,15 +22,31 @@ from antiphon.wire.realtime.errors import RealtimeError
 
 
 class Hub:
-    """Sessions by id. A slot is taken before the engine is asked and given back when the session is over."""
+    """Sessions by id. A slot is taken before the engine is asked and given back when the session is over.
 
-    def __init__(self, engine: DuplexEngine, settings: RealtimeSettings, ids: IdSource) -> None:
+    *has_room* as in `Admission`.
+    """
+
+    def __init__(
+        self,
+        engine: DuplexEngine,
+        settings: RealtimeSettings,
+        ids: IdSource,
+        *,
+        has_room: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.settings = settings
         self._engine = engine
         self._ids = ids
-        self.admission = Admission(settings.limits)
+        self.admission = Admission(settings.limits, has_room)
         self.line = WaitingLine(self.admission)
-        self._around = Surroundings(ids=ids, limits=settings.limits, scorer_source=settings.scorer_source)
+        self._around = Surroundings(
+            ids=ids,
+            limits=settings.limits,
+            scorer_source=settings.scorer_source,
+            on_speech_end=settings.on_speech_end,
+            unix_s_at_zero=time.time() - time.monotonic(),  # the event loop's clock is the monotonic one
+        )
         self._live: dict[str, LiveSession] = {}
         self.is_draining = False
         self.is_warm = asyncio.Event()
@@ -37,6 +55,11 @@ class Hub:
     @property
     def num_sessions(self) -> int:
         return len(self._live)
+
+    @property
+    def num_detecting(self) -> int:
+        """Sessions with a voice activity detector."""
+        return sum(live.session.state.settings.turn_detection is not None for live in self._live.values())
 
     async def open(
         self,
@@ -88,9 +111,12 @@ class Hub:
             RealtimeError: `resource_exhausted`, while draining.
         """
         self._check_draining()
-        if self.admission.num_waiting or self.admission.num_taken >= self.settings.limits.max_sessions:
+        if self.admission.num_waiting:
             return False
-        self.admission.take(session_id, asyncio.get_running_loop().time())
+        try:
+            self.admission.take(session_id, asyncio.get_running_loop().time())
+        except RealtimeError:
+            return False
         return True
 
     def leave(self, session_id: str) -> None:

@@ -24,13 +24,20 @@ from antiphon.prompt.duplex_markup import DEFAULT_INSTRUCTIONS
 from antiphon.realtime import engine as realtime
 from antiphon.realtime.settings import ContextWindow, SessionSettings
 from antiphon.realtime.voice import VoiceClip
+from antiphon.serving.realtime.pace import Pace
 
-MAX_THREADS = 2
+MAX_THREADS = 4
+MAX_OPENINGS = 2  # at once: to make a new voice ready takes seconds
 NEARLY_FULL = 0.8
 DEFAULT_LENGTH_PENALTY = DecisionSampling().length_penalty
 DEFAULT_VOICE = VoiceClip(b"the model's own voice")  # stands for it in the settings of a session that names none
 
 Deliver = Callable[[realtime.EngineOutput], None]
+OnUnit = Callable[[pipeline.UnitFinished], None]
+
+
+def _watch_nothing(unit: pipeline.UnitFinished) -> None:
+    """Nobody counts."""
 
 
 class PipelineDuplexEngine:
@@ -45,6 +52,9 @@ class PipelineDuplexEngine:
         max_positions: of one session's context.
         speaks: whether the speech stages are there.
         executor: where recordings and pictures are decoded; None: threads of our own.
+
+    Attributes:
+        on_unit: told of each unit that was finished, on a thread of the pipeline.
     """
 
     def __init__(
@@ -64,6 +74,8 @@ class PipelineDuplexEngine:
         self.max_positions = max_positions
         self._speaks = speaks
         self.executor = executor or ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="antiphon-sessions")
+        self._openings = executor or ThreadPoolExecutor(MAX_OPENINGS, thread_name_prefix="antiphon-openings")
+        self.on_unit: OnUnit = _watch_nothing
 
     @property
     def model(self) -> str:
@@ -77,7 +89,12 @@ class PipelineDuplexEngine:
             AntiphonError: as `DuplexFront.open`.
         """
         session = PipelineSession(self, session_id, settings, deliver)
-        await asyncio.get_running_loop().run_in_executor(self.executor, session.begin)
+        opening = asyncio.get_running_loop().run_in_executor(self._openings, session.begin)
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(session.abandon)
+            raise
         return session
 
     def plan(self, name: str, settings: SessionSettings) -> pipeline.SessionPlan:
@@ -103,7 +120,9 @@ class PipelineDuplexEngine:
         return load_audio(source)[: round(self._max_voice_s * SAMPLE_RATE_HZ)]
 
     def close(self) -> None:
-        self.executor.shutdown(wait=True, cancel_futures=True)
+        """End the threads; commands that still come are carried out where they are sent."""
+        self._openings.shutdown(wait=True, cancel_futures=True)
+        self.executor.shutdown(wait=True)
 
 
 def window_of(window: ContextWindow, max_positions: int) -> WindowConfig:
@@ -129,7 +148,8 @@ class PipelineSession:
         self._engine, self._id, self._settings, self._deliver = engine, session_id, settings, deliver
         self._handle: SessionHandle | None = None
         self._num_opened = 0
-        self._has_input = self._is_over = self._has_warned = False
+        self._has_input = self._is_over = self._has_warned = self._has_failed = False
+        self._pace = Pace()
         self._waiting: deque[realtime.EngineCommand] = deque()
         self._is_working = False
         self._lock = Lock()
@@ -141,12 +161,21 @@ class PipelineSession:
         plan = self._engine.plan(name, self._settings)
         self._handle = self._engine.front.open(plan, lambda event: self._hear(name, event))
 
+    def abandon(self, opening: "asyncio.Future[None]") -> None:
+        """Whoever asked for the session did not wait for it."""
+        if not opening.cancelled() and opening.exception() is None:
+            self.send(realtime.Close("open_abandoned"))
+
     def send(self, command: realtime.EngineCommand) -> None:
         with self._lock:
             self._waiting.append(command)
-            if not self._is_working:
-                self._is_working = True
-                self._engine.executor.submit(self._work)
+            if self._is_working:
+                return
+            self._is_working = True
+        try:
+            self._engine.executor.submit(self._work)
+        except RuntimeError:  # the threads have ended: the server goes down, and the session with it
+            self._work()
 
     def _work(self) -> None:
         """On a thread of the engine, one at a time."""
@@ -181,7 +210,7 @@ class PipelineSession:
         assert self._handle is not None
         settings = self._settings
         try:
-            frames = tuple(load_image(frame) for frame in unit.frames)
+            frames = tuple(load_image(frame) for frame in self._pace.keep(unit.frames))
         except AntiphonError as error:
             self._deliver(realtime.UnitFailed(unit.epoch, unit.number, "invalid_video_frames", str(error)))
             return
@@ -247,14 +276,18 @@ class PipelineSession:
             self._give_up("engine_error", str(event.error))
 
     def _give_up(self, code: str, message: str) -> None:
-        self._deliver(realtime.EngineFailed(code, message))
-        self.send(realtime.Close("engine_failed"))
+        if not self._has_failed:
+            self._has_failed = True
+            self._deliver(realtime.EngineFailed(code, message))
+            self.send(realtime.Close("engine_failed"))
 
     def _finished(self, event: pipeline.UnitFinished) -> None:
+        self._engine.on_unit(event)
         if event.has_rebuilt_talker:
             text = "the talker's context was full; the speech goes on in a rebuilt one"
             self._deliver(realtime.ContextNotice("talker_window_rebuilt", text, {}))
         self._warn_if_nearly_full(event.context_tokens)
+        self._warn_if_behind(event.unit_s)
         self._deliver(
             realtime.UnitDone(
                 epoch=event.epoch,
@@ -279,6 +312,16 @@ class PipelineSession:
         details: dict[str, object] = {"tokens": num_tokens, "limit": limit, "ratio": round(num_tokens / limit, 3)}
         text = "the session's context is nearly full, and it has no sliding window; it ends when the context is"
         self._deliver(realtime.ContextNotice("context_nearly_full", text, details))
+
+    def _warn_if_behind(self, unit_s: float) -> None:
+        if not self._pace.note(unit_s):
+            return
+        details: dict[str, object] = {
+            "lag_ms": round(1000 * self._pace.lag_s),
+            "frames_dropped": self._pace.num_dropped_frames,
+        }
+        text = "units take longer than their second: answers come late, and video frames are left out until they do not"
+        self._deliver(realtime.ContextNotice("falling_behind", text, details))
 
     def _tell_cut(self, event: pipeline.ContextCut) -> None:
         details: dict[str, object] = {

@@ -1,5 +1,6 @@
 """The Realtime routes, to be mounted by an application, and what its server must be told."""
 
+from collections.abc import Callable
 from typing import TypedDict
 
 from starlette.routing import BaseRoute, WebSocketRoute
@@ -32,9 +33,14 @@ UVICORN_OPTIONS: UvicornOptions = {
 }
 
 
-def realtime_hub(engine: DuplexEngine, settings: RealtimeSettings) -> Hub:
-    """The sessions behind the routes. Call it on the event loop; `Hub.drain` ends them."""
-    return Hub(engine, settings, RandomIds())
+def realtime_hub(
+    engine: DuplexEngine, settings: RealtimeSettings, *, has_room: Callable[[], bool] = lambda: True
+) -> Hub:
+    """The sessions behind the routes. Call it on the event loop; `Hub.drain` ends them.
+
+    *has_room* as in `Admission`.
+    """
+    return Hub(engine, settings, RandomIds(), has_room=has_room)
 
 
 def realtime_routes(hub: Hub) -> list[BaseRoute]:

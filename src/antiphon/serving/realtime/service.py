@@ -1,7 +1,7 @@
 """Puts the Realtime endpoint of a deployment together: the pipeline's sessions, limits, voice and detector."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,14 +9,17 @@ from pathlib import Path
 from antiphon.audio.silero_vad import SileroModel, SileroScorer
 from antiphon.config.deploy import DuplexSessionConfig
 from antiphon.pipeline.duplex.front import DuplexFront
+from antiphon.pipeline.duplex.session import UnitFinished
 from antiphon.pipeline.voice_book import VoiceBook
 from antiphon.realtime.limits import Limits
 from antiphon.realtime.vad import ScorerSource
 from antiphon.serving.realtime.hub import Hub
 from antiphon.serving.realtime.pipeline_engine import DEFAULT_VOICE, PipelineDuplexEngine
 from antiphon.serving.realtime.routes import realtime_hub
-from antiphon.serving.realtime.settings import ANY_ORIGIN, DEFAULT_SESSION, RealtimeSettings
+from antiphon.serving.realtime.settings import DEFAULT_SESSION, RealtimeSettings
+from antiphon.serving.realtime.vad_watch import VadWatch
 from antiphon.serving.settings import ServeSettings
+from antiphon.telemetry.families import Families
 
 _SILERO_FILE = "data/silero_vad.onnx"  # in the package of that name
 
@@ -27,9 +30,26 @@ class RealtimeService:
 
     hub: Hub
     engine: PipelineDuplexEngine
+    vad: VadWatch = field(default_factory=VadWatch)
 
     def gauges(self) -> Mapping[str, float]:
         return {"realtime.sessions": self.hub.num_sessions, "realtime.max_sessions": self.engine.front.max_sessions}
+
+    def refresh(self, families: Families) -> None:
+        """Take over what the detectors did since the last call."""
+        families.of(families.vad_active_sessions).set(self.hub.num_detecting)
+        self.vad.move_to(families)
+
+    def watch(self, families: Families) -> None:
+        """Count every unit in *families*."""
+
+        def count(unit: UnitFinished) -> None:
+            families.of(families.unit_decision_s).observe(unit.decision_s)
+            families.of(families.unit_late_s).observe(unit.late_s)
+            if unit.audio_s is not None:
+                families.of(families.unit_audio_s).observe(unit.audio_s)
+
+        self.engine.on_unit = count
 
     async def drain(self, timeout_s: float) -> None:
         """Tell all sessions, wait for them, then end what is left."""
@@ -71,23 +91,25 @@ def realtime_service(
         speaks=speaks,
     )
     modalities = DEFAULT_SESSION.modalities if speaks else ("text",)
-    origins = tuple(origin for origin in settings.cors.origins if origin != ANY_ORIGIN or not settings.api_keys)
+    source, vad = _scorer_source(config.server_vad_model_path), VadWatch()
     realtime = RealtimeSettings(
         limits=_limits(config),
         defaults=replace(DEFAULT_SESSION, model=model, modalities=modalities, reference=DEFAULT_VOICE),
         api_keys=settings.api_keys,
-        allowed_origins=() if origins == (ANY_ORIGIN,) else origins,
-        scorer_source=_scorer_source(config.server_vad_model_path),
+        allowed_origins=settings.live_origins,
+        scorer_source=None if source is None else vad.watched(source),
+        on_speech_end=vad.end_found,
         is_duplex=is_duplex,
         record_folder=settings.record_folder,
     )
-    return RealtimeService(realtime_hub(engine, realtime), engine)
+    return RealtimeService(realtime_hub(engine, realtime, has_room=lambda: front.has_room), engine, vad)
 
 
 def _limits(config: DuplexSessionConfig) -> Limits:
     return Limits(
         max_sessions=config.max_sessions,
         idle_ttl_s=config.idle_ttl_s,
+        max_session_s=config.max_session_s,
         disconnect_grace_s=config.disconnect_grace_s,
         resume_replay_ttl_s=config.resume_replay_ttl_s,
         resume_replay_max_bytes_per_session=config.resume_replay_max_bytes_per_session,

@@ -1,5 +1,6 @@
 """What the Realtime endpoints are told at start-up."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class RealtimeSettings:
     api_keys: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()  # beside the server's own; `*` is any
     scorer_source: ScorerSource | None = None
+    on_speech_end: Callable[[float], None] | None = None  # see `Surroundings`
     is_duplex: bool = True  # false: the deployment has no duplex model, and says so
     num_api_workers: int = 1  # sessions live in one process; with more the endpoints refuse
     max_handshakes_per_minute: int = 600  # of one address

@@ -4,6 +4,7 @@ from antiphon.config.load import load_deploy
 from antiphon.core.errors import CheckpointError, EngineError, StateError
 from antiphon.core.handoff import Handoff
 from antiphon.core.sampling import SamplingParams
+from antiphon.engine.counters import Observation
 from antiphon.pipeline.messages import RequestFailed, TalkerRequest, WorkerDied
 from antiphon.pipeline.processes.control import (
     AskStatus,
@@ -279,3 +280,13 @@ def test_stopping_tells_each_once_and_the_dead_stay_dead() -> None:
     assert play.told == [("w0", Stop())]
     play.die("w0")
     assert play.states() == ["stopped", "stopped"]
+
+
+def test_counts_outlive_the_worker_and_notes_bear_its_name() -> None:
+    play = ready()
+    note = Observation("stage_in_queue_s", 0.5, "talker")
+    play.say("w1", Status(gauges={"talker.requests": 1}, counters={"graph": 3}, observations=(note,)))
+    assert list(play.fleet.observations) == [("w1", note)]
+    play.die("w1")
+    record = play.record("w1")
+    assert (record.past_counters["graph"], record.status.counters, record.status.gauges) == (3, {}, {})
