@@ -7,9 +7,9 @@ import typer
 
 from antiphon import __version__
 from antiphon.cli import bench, checkpoint, config
+from antiphon.cli import eval as evaluate
 from antiphon.cli.conformance import conformance
 from antiphon.cli.duplex import duplex
-from antiphon.cli.fake_engine import fake_engine
 from antiphon.cli.gate import gate
 from antiphon.cli.generate import OrderedCommand, generate
 from antiphon.cli.page import page
@@ -32,6 +32,7 @@ Examples:
   antiphon generate tiny --prompt "Hello, who are you?" --output hello.wav
   antiphon generate openbmb/MiniCPM-o-4_5 --image cat.jpg --prompt "What is this?" --modalities text
   antiphon generate ~/models/MiniCPM-o-4_5 --audio question.ogg --stream --output answer.wav
+  antiphon duplex question.wav --url ws://127.0.0.1:8099
   antiphon checkpoint make-tiny ./tiny-model
   antiphon checkpoint inspect ./tiny-model
   antiphon config show --deploy-config minicpmo_4_5_2gpu.yaml
@@ -50,13 +51,13 @@ app.command("generate", cls=OrderedCommand)(generate)
 app.command("verify")(verify)
 app.command("gate")(gate)
 app.command("page")(page)
-app.command("fake-engine")(fake_engine)
 app.command("duplex")(duplex)
 app.command("replay")(replay)
 app.command("conformance")(conformance)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(config.app, name="config")
 app.add_typer(bench.app, name="bench")
+app.add_typer(evaluate.app, name="eval")
 
 
 @app.command("version")

@@ -1,0 +1,1 @@
+"""Two evaluations of the same items under the same scorers, item by item."""

@@ -1,0 +1,1 @@
+"""Data sets as items that can be asked, each with what is known to be right."""

@@ -1,0 +1,1 @@
+"""Scores outputs: one part for each side of them, and what a part gives an item."""

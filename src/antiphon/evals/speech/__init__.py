@@ -1,0 +1,1 @@
+"""Scores of sound: whether it flows, and what its samples show."""

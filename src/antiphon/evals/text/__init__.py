@@ -1,0 +1,1 @@
+"""Scores of text: word errors and chosen letters."""
