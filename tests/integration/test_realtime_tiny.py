@@ -1,4 +1,4 @@
-"""Live sessions with the tiny model over a real socket: a conversation, OpenAI's SDK, the detector, metrics, the end."""
+"""Live sessions with the tiny model over a real socket: a conversation, OpenAI's SDK, detector, metrics, the end."""
 
 import asyncio
 import os
@@ -154,7 +154,7 @@ def test_the_duplex_client_hears_a_spoken_answer(server: Server) -> None:
         config = SessionConfig(modalities=("text", "audio"), extra_body=AUTO)
         async with DuplexClient(target.url, model="tiny", config=config, reconnect=None) as client:
             collector = EventCollector()
-            listening = asyncio.create_task(collector.collect(client))
+            listening = asyncio.create_task(collector.consume(client))
             second = (tone(1000) * 32767).astype("<i2").tobytes()
             for _ in range(MAX_UNITS):
                 await client.append_audio(second)
