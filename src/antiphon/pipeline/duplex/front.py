@@ -87,6 +87,10 @@ class SessionHandle:
         """Cut off what is being said. Nothing of older epochs is told any more, what of them was heard stays heard."""
         self._front.cancel(self._session_id, epoch)
 
+    def end_turn(self) -> None:
+        """A unit was lost before it came here: what comes next starts clean, as behind one that fails."""
+        self._front.end_turn(self._session_id)
+
     def close(self) -> None:
         """End the session and free everything of it."""
         self._front.close_session(self._session_id)
@@ -194,6 +198,12 @@ class DuplexFront:
             flight.epoch = epoch
             flight.units = {key: unit for key, unit in flight.units.items() if key[0] >= epoch}
             self._send(flight, THINKER, SessionCancel(request_id=session_id, epoch=epoch))
+
+    def end_turn(self, session_id: str) -> None:
+        with self._lock:
+            flight = self._flights.get(session_id)
+            if flight is not None:
+                self._send(flight, THINKER, SessionCancel(request_id=session_id, epoch=flight.epoch))
 
     def close_session(self, session_id: str) -> None:
         with self._lock:
@@ -348,7 +358,7 @@ class DuplexFront:
         """A unit that fails ends the model's turn: what comes next starts clean."""
         if flight.units.pop((failed.epoch, failed.number), None) is not None:
             flight.deliver(failed)
-            self._send(flight, THINKER, SessionCancel(request_id=flight.plan.session_id, epoch=flight.epoch))
+            self.end_turn(flight.plan.session_id)
 
     def _end(self, flight: _Flight, error: AntiphonError, stage: str | None) -> None:
         if self._flights.get(flight.plan.session_id) is flight:

@@ -213,6 +213,7 @@ class PipelineSession:
             frames = tuple(load_image(frame) for frame in self._pace.keep(unit.frames))
         except AntiphonError as error:
             self._deliver(realtime.UnitFailed(unit.epoch, unit.number, "invalid_video_frames", str(error)))
+            self._handle.end_turn()
             return
         sampling = DecisionSampling(
             is_greedy=settings.temperature == 0.0,

@@ -1,17 +1,31 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
 from antiphon.core.handoff import Handoff
 from antiphon.core.outputs import FinishReason
 from antiphon.core.sampling import SamplingParams
+from antiphon.engine.context_window import WindowConfig
+from antiphon.engine.duplex_decision import DecisionSampling
 from antiphon.pipeline.messages import (
     Abort,
+    Command,
     RequestFailed,
+    SessionCancel,
+    SessionOpened,
+    SessionStart,
+    SessionTalk,
+    SessionUnit,
+    SessionVoice,
     SpeechEnd,
     SpeechSamples,
     TalkerRequest,
     TextEnd,
     ThinkerRequest,
+    UnitRefused,
+    UnitVoiced,
+    UnitWritten,
     VoiceRequest,
 )
 from antiphon.pipeline.processes.control import Release, Route
@@ -162,3 +176,129 @@ def test_when_everything_ends_every_request_hears_of_it() -> None:
     begin(made, "b")
     assert {failure.request_id for failure in made.end_all("stopped")} == {"a", "b"}
     assert made.num_requests == 0
+
+
+def session_commands(name: str, *, speaks: bool = True) -> list[Command]:
+    start = SessionStart(
+        request_id=name,
+        epoch=0,
+        prefix=(1,),
+        reference=(),
+        suffix=(2,),
+        window=WindowConfig(),
+        speaks=speaks,
+        seed=0,
+        max_unit_chars=None,
+    )
+    if not speaks:
+        return [start]
+    request = voice(name)
+    fields = {field: getattr(request, field) for field in request.__dataclass_fields__}
+    return [SessionVoice(**fields), SessionTalk(request_id=name, epoch=0, sampling=SamplingParams(), seed=0), start]
+
+
+def session_unit(name: str, epoch: int = 0) -> SessionUnit:
+    return SessionUnit(
+        request_id=name,
+        epoch=epoch,
+        number=0,
+        mel=np.zeros((1, 1), np.float32),
+        trim_front=0,
+        trim_end=0,
+        images=(),
+        force_listen=False,
+        sampling=DecisionSampling(),
+        max_tokens=20,
+        deadline_s=0.0,
+    )
+
+
+def session_written(name: str, epoch: int = 0, *, is_listen: bool) -> UnitWritten:
+    return UnitWritten(
+        request_id=name,
+        epoch=epoch,
+        number=0,
+        ids=(),
+        decided_ids=(),
+        terminator=0,
+        is_listen=is_listen,
+        ends_turn=False,
+        closed_turn=False,
+        num_input_tokens=1,
+        context_tokens=1,
+        thinker_s=0.0,
+    )
+
+
+def session_voiced(name: str) -> UnitVoiced:
+    return UnitVoiced(request_id=name, epoch=0, number=0, samples=np.zeros(0, np.float32), code2wav_s=0.0)
+
+
+def test_the_ways_of_a_session_are_told_once() -> None:
+    desk_ = desk()
+    letters = [letter for command in session_commands("a") for letter in desk_.command(command, ALL, 0.0)]
+    assert [(worker, type(message)) for worker, message in letters] == [
+        ("w0", SessionVoice),
+        ("w1", Route),
+        ("w1", SessionTalk),
+        ("w0", Route),
+        ("w0", SessionStart),
+    ]
+    assert [type(message) for _, message in desk_.command(session_unit("a"), ALL, 0.0)] == [SessionUnit]
+    (silent,) = desk_.command(session_commands("t", speaks=False)[0], ALL, 0.0)
+    assert isinstance(silent[1], SessionStart)
+
+
+def test_a_session_is_heard_in_every_epoch_and_never_ends_by_what_it_says() -> None:
+    desk_ = desk()
+    for command in session_commands("a"):
+        desk_.command(command, ALL, 0.0)
+    desk_.command(SessionCancel(request_id="a", epoch=3), ALL, 1.0)
+    message = session_written("a", 3, is_listen=True)
+    assert desk_.expects(message)
+    assert desk_.hear(message, 2.0) == []
+    assert desk_.hear(session_voiced("a"), 2.0) == []
+    assert desk_.knows("a")
+    assert {worker for worker, _ in desk_.command(Abort(request_id="a", epoch=3), ALL, 3.0)} == {"w0", "w1"}
+    assert not desk_.expects(message)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_settled"),
+    [
+        ([], False),
+        ([session_written("a", is_listen=True)], True),
+        ([session_written("a", is_listen=False)], False),
+        ([session_written("a", is_listen=False), session_voiced("a")], True),
+        ([UnitRefused(request_id="a", epoch=0, number=0, code="x", message="y")], True),
+    ],
+)
+def test_only_a_session_that_owes_something_may_be_silent_for_too_long(said: list[Any], is_settled: bool) -> None:
+    desk_ = desk(silence_s=5.0)
+    for command in session_commands("a"):
+        desk_.command(command, ALL, 0.0)
+    desk_.hear(SessionOpened(request_id="a", epoch=0, num_tokens=1), 1.0)
+    assert desk_.expire(1000.0).failures == ()
+    desk_.command(session_unit("a"), ALL, 1000.0)
+    for message in said:
+        desk_.hear(message, 1001.0)
+    assert desk_.expire(1004.0).failures == ()
+    failures = desk_.expire(1010.0).failures
+    assert len(failures) == (not is_settled)
+
+
+def test_a_cancelled_unit_is_not_waited_for() -> None:
+    desk_ = desk(silence_s=5.0)
+    for command in session_commands("a", speaks=False):
+        desk_.command(command, ALL, 0.0)
+    desk_.command(session_unit("a"), ALL, 0.0)
+    desk_.command(SessionCancel(request_id="a", epoch=1), ALL, 0.0)
+    assert desk_.expire(100.0).failures == ()
+
+
+def test_sessions_that_rest_hear_of_the_end_of_all_workers() -> None:
+    desk_ = desk()
+    for command in session_commands("a"):
+        desk_.command(command, ALL, 0.0)
+    desk_.hear(SessionOpened(request_id="a", epoch=0, num_tokens=1), 1.0)
+    assert [failure.request_id for failure in desk_.end_all("gone")] == ["a"]
