@@ -48,15 +48,16 @@ class Server:
             await asyncio.wait_for(scene(target), 120)
             await target.finish(checks=True)
             for _ in range(500):
-                if not self.engine.duplex.num_sessions:
+                if not self.engine.duplex.num_sessions and not self.held():
                     return
                 await asyncio.sleep(0.01)
-            raise AssertionError("a session is left")
+            raise AssertionError(f"{self.engine.duplex.num_sessions} sessions are left, and {self.held()}")
 
         asyncio.run(run())
-        gauges = self.engine.snapshot()
+
+    def held(self) -> dict[str, float]:
         names = ("sessions", "slots_lent", "blocks_used", "audio_streams", "streams")
-        assert {name: value for name, value in gauges.items() if name.endswith(names) and value} == {}
+        return {name: value for name, value in self.engine.snapshot().items() if name.endswith(names) and value}
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,7 @@ class Lifecycle:
         idle = asyncio.wait_for(self._idle.wait(), timeout_s)
         results = await asyncio.gather(idle, *(drain(timeout_s) for drain in self._drains), return_exceptions=True)
         failed = [result for result in results if isinstance(result, BaseException)]
-        if any(not isinstance(result, asyncio.TimeoutError) for result in failed):
-            raise failed[0]
+        broken = [result for result in failed if not isinstance(result, asyncio.TimeoutError)]
+        if broken:
+            raise broken[0]
         return not failed

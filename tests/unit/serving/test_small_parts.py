@@ -130,6 +130,30 @@ def test_draining_waits_for_the_last_request() -> None:
     asyncio.run(run())
 
 
+def test_draining_also_waits_for_whoever_asked_for_it() -> None:
+    waited: list[float] = []
+
+    async def sessions(timeout_s: float) -> None:
+        await asyncio.sleep(0)
+        waited.append(timeout_s)
+
+    async def broken(timeout_s: float) -> None:
+        raise StateError("no")
+
+    async def run() -> None:
+        lifecycle = Lifecycle()
+        lifecycle.drains_too(sessions)
+        assert await lifecycle.drain(0.5) is True
+        lifecycle.enter()
+        assert await lifecycle.drain(0.01) is False
+        lifecycle.drains_too(broken)
+        with pytest.raises(StateError, match="no"):
+            await lifecycle.drain(0.01)
+
+    asyncio.run(run())
+    assert waited == [0.5, 0.01, 0.01]
+
+
 def test_work_ends_when_the_client_goes() -> None:
     async def run() -> None:
         is_cancelled = asyncio.Event()
