@@ -394,8 +394,12 @@ def test_a_unit_whose_text_grows_too_long_ends_in_front_of_the_id_that_is_too_mu
     for index in range(4):
         driver.start(f"s{index}", Script(SAMPLINGS[index], seed=60 + index, max_chars=6))
     driver.run()
+    num_shortened = 0
     for live in driver.sessions.values():
         expect(model, live)
+        unlimited = eager_answers(model, replace(live.script, max_chars=None))
+        num_shortened += sum(len(a.ids) < len(b.ids) for a, b in zip(live.answers, unlimited, strict=True))
+    assert num_shortened > 0
 
 
 def test_a_session_of_another_model_is_refused_by_name(model: OmniModel) -> None:

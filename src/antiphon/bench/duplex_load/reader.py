@@ -31,10 +31,6 @@ class EventReader:
     def num_answered(self) -> int:
         return sum(response.done_s is not None for response in self.record.responses)
 
-    @property
-    def is_answering(self) -> bool:
-        return self.num_answered < len(self.record.responses)
-
     def is_settled(self, now_s: float) -> bool:
         """Whether the last second has had its outputs: some, sound if it is spoken in, and then none for a while."""
         if not self.record.units:

@@ -204,8 +204,8 @@ async def slow_reader(target: Target) -> None:
     await slow.append(loud(1500))
     await slow.commit()
     await answered(other)
-    # The slow one is ended by the server, so its id is no longer there to resume.
-    for _ in range(60):
+    # The slow one is ended by the server, seconds after its last byte went: its id is no longer there to resume.
+    for _ in range(120):
         await asyncio.sleep(0.25)
         probe = await target.connect(duplex="1", autostart="0")
         await probe.send("session.resume", session_id=session_id(slow), resume_token="x")

@@ -222,19 +222,6 @@ async def create_refused(target: Target) -> None:
     equal((await done_status(peer))[0], "completed", "status")
 
 
-async def retained_turn(target: Target) -> None:
-    """D7: a commit without a response, and the response later."""
-    peer = await target.open(TURN)
-    await peer.append(loud(1500))
-    await peer.commit()
-    await peer.until("conversation.item.done")
-    require(not of_type(await peer.pause(0.3), "response.created"), "a response nobody asked for")
-    await peer.send("response.create", response={"metadata": {"client_event_id": "x"}})
-    created = await peer.get("response.created")
-    equal(created["response"]["metadata"]["client_event_id"], "x", "metadata")
-    await peer.get("response.done")
-
-
 async def continuation_limit(target: Target) -> None:
     peer = await target.open()
     loop = asyncio.get_running_loop()

@@ -224,12 +224,6 @@ class DuplexFront:
                 for event in self._events(flight, message):
                     flight.deliver(event)
 
-    def revive(self, stages: tuple[str, ...]) -> None:
-        """Workers of *stages* run again."""
-        with self._lock:
-            for stage in stages:
-                self._dead_stages.pop(stage, None)
-
     def close(self) -> None:
         """End all sessions and take no more."""
         with self._lock:

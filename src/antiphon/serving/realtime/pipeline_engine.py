@@ -22,7 +22,7 @@ from antiphon.pipeline.duplex.front import DuplexFront, SessionHandle
 from antiphon.pipeline.voice_book import PreparedVoice, VoiceBook
 from antiphon.prompt.duplex_markup import DEFAULT_INSTRUCTIONS
 from antiphon.realtime import engine as realtime
-from antiphon.realtime.settings import ContextWindow, SessionSettings
+from antiphon.realtime.settings import DEFAULT_WINDOW, ContextWindow, SessionSettings
 from antiphon.realtime.voice import VoiceClip
 from antiphon.serving.realtime.pace import Pace
 
@@ -147,6 +147,7 @@ class PipelineSession:
     ) -> None:
         self._engine, self._id, self._settings, self._deliver = engine, session_id, settings, deliver
         self._handle: SessionHandle | None = None
+        self._window = WindowConfig()  # in force
         self._num_opened = 0
         self._has_input = self._is_over = self._has_warned = self._has_failed = False
         self._pace = Pace()
@@ -159,6 +160,7 @@ class PipelineSession:
         name = f"{self._id}.{self._num_opened}"
         self._num_opened += 1
         plan = self._engine.plan(name, self._settings)
+        self._window = plan.window
         self._handle = self._engine.front.open(plan, lambda event: self._hear(name, event))
 
     def abandon(self, opening: "asyncio.Future[None]") -> None:
@@ -260,7 +262,9 @@ class PipelineSession:
         """On a thread of the pipeline."""
         if self._is_over or name != f"{self._id}.{self._num_opened - 1}":
             return
-        if isinstance(event, pipeline.Decided):
+        if isinstance(event, pipeline.Opened):
+            self._tell_lowered_window()
+        elif isinstance(event, pipeline.Decided):
             self._deliver(realtime.Decided(event.epoch, event.number, event.speaks))
         elif isinstance(event, pipeline.Spoken):
             self._deliver(realtime.Speech(event.epoch, event.number, event.samples, event.text))
@@ -304,6 +308,15 @@ class PipelineSession:
                 code2wav_s=event.code2wav_s,
             )
         )
+
+    def _tell_lowered_window(self) -> None:
+        """Marks that the session itself set do not give way unnoticed."""
+        asked, held = self._settings.window, self._window
+        if asked == DEFAULT_WINDOW or held.mode is not WindowMode.BASIC or held.high_tokens == asked.high_tokens:
+            return
+        details: dict[str, object] = {"high_tokens": held.high_tokens, "low_tokens": held.low_tokens}
+        text = f"this server holds fewer tokens of a session than the {asked.high_tokens} asked for"
+        self._deliver(realtime.ContextNotice("context_window_lowered", text, details))
 
     def _warn_if_nearly_full(self, num_tokens: int) -> None:
         limit = self._engine.max_positions

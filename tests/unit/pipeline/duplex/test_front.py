@@ -317,8 +317,6 @@ def test_a_dead_stage_ends_its_sessions_and_takes_no_new_ones(voice: PreparedVoi
     assert world.front.num_sessions == 1
     with pytest.raises(EngineError, match="the talker stage has died: gone"):
         world.front.open(SessionPlan(session_id="b", voice=voice), world.events.append)
-    world.front.revive((TALKER,))
-    world.front.open(SessionPlan(session_id="b", voice=voice), world.events.append)
 
 
 def test_sessions_are_bounded_and_have_names_of_their_own() -> None:

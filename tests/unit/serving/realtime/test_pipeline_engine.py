@@ -256,6 +256,17 @@ def test_events_become_outputs() -> None:
     assert world.hear(pipeline.Opened(4)) == []
 
 
+def test_a_window_that_the_session_set_does_not_give_way_unnoticed() -> None:
+    asked = World(replace(SETTINGS, window=replace(SETTINGS.window, high_tokens=7000)))
+    asked.begin()
+    (notice,) = asked.hear(pipeline.Opened(4))
+    assert isinstance(notice, realtime.ContextNotice)
+    assert (notice.code, notice.details) == ("context_window_lowered", {"high_tokens": 750, "low_tokens": 642})
+    fitting = World(replace(SETTINGS, window=replace(SETTINGS.window, high_tokens=700, low_tokens=500)))
+    fitting.begin()
+    assert fitting.hear(pipeline.Opened(4)) == []
+
+
 def test_a_context_that_is_nearly_full_is_told_once_and_only_without_a_window() -> None:
     off = World(replace(SETTINGS, window=replace(SETTINGS.window, mode="off")))
     off.begin()
